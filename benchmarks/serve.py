@@ -2,8 +2,8 @@
 
 `python -m benchmarks.serve --model DIR --text FILE`; each line of FILE is a request, unless `--request-lines` says
 otherwise. The server, `nmt translate` and the search alone take turns, so that whatever else the machine does falls on
-all of them. With `--engine`, the clients are threads in the process of the engine, without HTTP, and the processor time
-of engine and translator is compared, which other programs change little.
+all of them. With `--search`, the clients are threads beside one worker, without HTTP, and the processor time of its
+searches and of the translator is compared, which other programs change little.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=100, help="lines for the latency of a single client")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--engine", action="store_true", help="compare the processor time of the engine alone")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--search", action="store_true", help="compare the processor time of the searches alone")
     asked = parser.parse_args()
     with asked.text.open(encoding="utf-8") as text:
         lines = [line.rstrip("\n") for line in islice(text, asked.lines)]
-    if asked.engine:
-        engine_and_file(asked, lines)
+    if asked.search:
+        search_and_file(asked, lines)
         return
-    options = ("--model", str(asked.model), "--threads", str(asked.threads))
+    workers = ("--threads", str(asked.threads), "--workers", str(asked.workers))
+    options = ("--model", str(asked.model), *workers)
     with running(options) as (port, languages, process):
         crowd_and_file(asked, lines, options, port, languages)
         one_and_search(asked, lines, port, languages)
@@ -81,17 +83,21 @@ def requests_of(lines: Sequence[str], size: int) -> list[Sequence[str]]:
     return [lines[start : start + size] for start in range(0, len(lines), size)]
 
 
-def engine_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
-    """Compare the sentences per second of processor time of many clients of an engine with those of a file."""
+def search_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
+    """Compare the sentences per second of processor time of many clients of a worker with those of a file."""
     from nmt_cli.assembly.trained_translator import open_translator
-    from nmt_cli.serve.engine import Engine
-    from nmt_cli.serve.waiting import Wanted
+    from nmt_cli.serve.search import Search
+    from nmt_cli.system.workers import Threads
+    from nmt_cli.translation.sentence_tasks import Wanted
+    from nmt_cli.translation.shared_search import SharedSearch
 
     translator = open_translator([asked.model], threads=asked.threads)
-    engine = Engine(translator, max_waiting=len(lines))
+    work = SharedSearch([translator], lambda _: work)
+    search = Search(Threads(lambda: work), 1, workers=1, max_waiting=len(lines), lost=lambda: None)
+    (engine,) = search.engines
     requests = requests_of(lines, asked.request_lines)
 
-    def of_the_engine() -> list[str]:
+    def of_clients() -> list[str]:
         def ask(request: Sequence[str]) -> list[str]:
             return [found.translations[0].text for found in engine.translate(request, Wanted())]
 
@@ -101,18 +107,18 @@ def engine_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
     def of_the_file() -> list[str]:
         return sorted(found.translations[0].text for found in translator.translate(lines))
 
-    speeds: dict[str, list[float]] = {"engine": [], "file": []}
-    ways = {"engine": of_the_engine, "file": of_the_file}
+    speeds: dict[str, list[float]] = {"clients": [], "file": []}
+    ways = {"clients": of_clients, "file": of_the_file}
     texts = {name: way() for name, way in ways.items()}
-    assert texts["engine"] == texts["file"]
+    assert texts["clients"] == texts["file"]
     for number in range(asked.rounds):
         for name, way in sorted(ways.items(), reverse=number % 2 == 1):
             began = time.process_time()
             way()
             speeds[name].append(len(lines) / (time.process_time() - began))
-    engine.close()
-    for fast, file in zip(speeds["engine"], speeds["file"], strict=True):
-        print(f"engine: {fast:.1f} sentences per second of processor time; file: {file:.1f}; ratio {fast / file:.2f}")
+    search.close()
+    for fast, file in zip(speeds["clients"], speeds["file"], strict=True):
+        print(f"clients: {fast:.1f} sentences per second of processor time; file: {file:.1f}; ratio {fast / file:.2f}")
 
 
 def of_a_file(lines: Sequence[str], options: Sequence[str]) -> float:
@@ -210,9 +216,11 @@ def running(options: Sequence[str]) -> Iterator[tuple[int, tuple[str, str], subp
 
 
 def memory(pid: int) -> float:
-    """Return resident bytes of a process and of those that it has begun."""
-    begun = [own for task in Path(f"/proc/{pid}/task").glob("*/children") for own in task.read_text().split()]
-    return sum(int(Path(f"/proc/{own}/statm").read_text().split()[1]) * 4096.0 for own in (pid, *begun))
+    """Return the bytes of a process and of those that it has begun; what they share is counted once (PSS)."""
+    begun = [int(own) for task in Path(f"/proc/{pid}/task").glob("*/children") for own in task.read_text().split()]
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    own = next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return own + sum(map(memory, begun))
 
 
 if __name__ == "__main__":

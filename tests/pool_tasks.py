@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.workers import OneByOne
+from nmt_cli.system.workers import Inbox, OneByOne, Work
 from nmt_cli.translation.counts import Counts
 from nmt_cli.translation.line_tasks import LineResult, LineTask
+from nmt_cli.translation.results import Translated, Translation
+from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,36 @@ def build() -> OneByOne:
     return OneByOne(do)
 
 
+def together(inbox: Inbox) -> None:
+    """Begin all tasks that have come, and do them after that."""
+    while (first := inbox.next()) is not None:
+        begun = [first]
+        while (message := inbox.next(waits=False)) is not None:
+            begun.append(message)
+        for message in begun:
+            inbox.done(message.number, do(message.value))
+
+
+def build_together() -> Work:
+    return together
+
+
+class Version(OneByOne):
+    """Work that tells which version of it was loaded; the version `bad` cannot be."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(lambda _: version)
+
+    def renewed(self, version: str) -> Version:
+        if version == "bad":
+            raise InputError("there is no such version")
+        return Version(version)
+
+
+def build_version() -> Version:
+    return Version("first")
+
+
 def build_nothing() -> OneByOne:
     raise InputError("there is no such model")
 
@@ -84,3 +116,18 @@ def upper(task: LineTask) -> LineResult:
 
 def build_upper() -> OneByOne:
     return OneByOne(upper)
+
+
+def build_sentences(dies_where: str = "") -> OneByOne:
+    """Workers for `SentenceTask`s, which do what the sentences say; all die at once where there is a file."""
+
+    def found(task: SentenceTask) -> Found:
+        if dies_where and Path(dies_where).exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        said = do(Say(task.sentences))
+        translated = [
+            Translated(own, (Translation(text, 0.0, 0.0),)) for own, text in zip(task.sentences, said, strict=True)
+        ]
+        return Found(translated, Abilities(alignment=False, confidence=False), Spent(len(said), 1, 0.5))
+
+    return OneByOne(found)

@@ -49,18 +49,13 @@ class Server:
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the server: that of HTTP and those that it has begun, the search first."""
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [self.process.pid, *sorted(int(pid) for task in tasks for pid in task.read_text().split())]
+        """The processes of the server: that of HTTP, the one that has loaded the models, and the workers."""
+        return [self.process.pid, *begun_by(self.process.pid), *self.workers]
 
     @property
-    def search_pid(self) -> int:
-        """The process of the search."""
-
-        def is_search(pid: int) -> bool:
-            return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-        return next(pid for pid in self.pids if is_search(pid))
+    def workers(self) -> list[int]:
+        """The processes that search."""
+        return [worker for zygote in begun_by(self.process.pid) for worker in begun_by(zygote)]
 
     def listen(self) -> None:
         assert self.process.stderr is not None
@@ -97,6 +92,12 @@ class Server:
         """Ask it to end, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
+
+
+def begun_by(pid: int) -> list[int]:
+    """Return the processes that a process has begun."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return sorted(int(begun) for task in tasks for begun in task.read_text().split())
 
 
 @contextmanager

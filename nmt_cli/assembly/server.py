@@ -1,4 +1,4 @@
-"""The server of `nmt serve`: models in a process of their own, and HTTP in front of them."""
+"""The server of `nmt serve`: workers that search, and HTTP in front of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt_cli.assembly.language_profiles import learn_profiles, read_profiles
@@ -20,21 +21,19 @@ from nmt_cli.serve.app import App
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.limits import Keys
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.process import SearchProcess
 from nmt_cli.serve.running import bound_socket, end_by_itself, found_address, serve_until_told
+from nmt_cli.serve.search import Engine, Search
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
 from nmt_cli.serve.watching import Watched, Watcher
 from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError, Interrupted, NmtError
+from nmt_cli.system.workers import called, launcher_of, num_workers
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.serve.language_profile import LanguageProfile
     from nmt_cli.serve.limits import Limits
-    from nmt_cli.serve.process import RemoteEngine
-    from nmt_cli.text.direction import Direction as LanguagePair
-    from nmt_cli.translation.translator import Translator
 
 
 def serve_models(
@@ -59,31 +58,41 @@ def serve_models(
     Raises:
         InputError: the address, a key, a site, a proxy or a model is wrong, or others could reach the server unasked.
         Interrupted: Ctrl-C ended it.
-        NmtError: the process of the search has died.
+        NmtError: the search keeps failing.
     """
     keys = None if api_key_file is None else Keys.read(api_key_file)
     _check_address(host, keys, is_public=is_public)
     origins, root_path = [_origin(site) for site in sites], _root_path(root_path)
     _check_proxies(proxies)
-    experiments = [one for model in named_models(models.directories) for one in model.of_each_direction()]
+    served = [model.of_each_direction() for model in named_models(models.directories)]
+    experiments = [one for directions in served for one in directions]
     for experiment in experiments:
         _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
     listening = bound_socket(host, port)
     with listening:
-        openers = [partial(open_served, one.directory, models.loading, one.direction) for one in experiments]
-        seen = [_newest(experiment, models.checkpoint) for experiment in experiments]
-        search = SearchProcess(openers, max_waiting=limits.sentences, lost=end_by_itself)
+        seen = [_newest(directions, models.checkpoint) for directions in served]
+        # Anew, without what they have read: a worker reads for itself.
+        own = [[Experiment(one.directory, one.direction) for one in directions] for directions in served]
+        loading = replace(models, threads=None).loading
+        build = partial(called, "nmt_cli.assembly.served_work", "served_work", own, loading)
+        search = Search(
+            launcher_of(build, threads=models.threads),
+            len(experiments),
+            workers=models.workers or num_workers(models.threads or 1),
+            max_waiting=limits.sentences,
+            lost=end_by_itself,
+        )
         with closing(search):
-            watched = [
-                _watched(*of_one, models.checkpoint) for of_one in zip(experiments, search.engines, seen, strict=True)
-            ]
             profiles: dict[str, LanguageProfile] = {}
             for experiment in experiments:
                 profiles |= _profiles(experiment)
-            directions = Directions([one.direction for one in watched], profiles)
+            directions = Directions(list(map(_direction, experiments, search.engines)), profiles)
             metrics = Metrics()
             service = Service(directions, limits, metrics, search.problem, needs_key=keys is not None)
             app = App(service, keys, logs_text=logs_text, root_path=root_path)
+            watched = [
+                _watched(search, *model, models.checkpoint) for model in enumerate(zip(served, seen, strict=True))
+            ]
             watcher = Watcher(watched, metrics) if watches else None
             shown = f"[{host}]" if ":" in host else host
             address = f"http://{shown}:{listening.getsockname()[1]}"
@@ -99,7 +108,7 @@ def serve_models(
                 watcher.close()
         app.close()
     if search.is_lost:
-        raise NmtError("the process of the search has ended; begin the server again")
+        raise NmtError("the search does not work; begin the server again")
     log("ended; all requests are answered")
     if number == signal.SIGINT:
         raise Interrupted("", number)
@@ -157,41 +166,40 @@ def _named(directions: Directions) -> str:
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
-def open_served(directory: Path, loading: dict[str, Any], direction: LanguagePair | None = None) -> Translator:
-    """Return the translator of a model as it is now, with all of it in memory; `direction` is one of several."""
-    from nmt_cli.assembly.trained_translator import open_translator
-
-    experiment = Experiment(directory, direction)
-    has_calibration = experiment.confidence_path.is_file()
-    return open_translator([experiment], confidence=has_calibration, in_memory=True, **loading)
-
-
-def _newest(experiment: Experiment, checkpoint: str) -> str:
-    """Return a name of what `open_served` would load now, so that another name means another checkpoint."""
-    path = Experiment(experiment.directory).checkpoints.resolve(checkpoint)
-    calibration = experiment.confidence_path
-    calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
+def _newest(directions: Sequence[Experiment], checkpoint: str) -> str:
+    """Return a name of what would be loaded of a model now, so that another name means another checkpoint."""
+    path = Experiment(directions[0].directory).checkpoints.resolve(checkpoint)
+    kept = [one.confidence_path for one in directions if one.confidence_path.is_file()]
+    calibrated = "".join(f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" for calibration in kept)
     return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
 
 
-def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint: str) -> Watched:
-    """Return a direction with what tells of newer checkpoints and loads them; `seen` is the name of what is loaded."""
+def _direction(experiment: Experiment, engine: Engine) -> Direction:
     data = experiment.config.data
-    direction = Direction(data.direction.source, data.direction.target, engine, splitter(data.direction.source))
-    return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
+    return Direction(data.direction.source, data.direction.target, engine, splitter(data.direction.source))
 
 
-def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
-    """Have the engine load the model as it is now.
+def _watched(search: Search, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str) -> Watched:
+    """Return what tells of newer checkpoints of a model, whose directions and loaded checkpoint are given, and loads
+    them."""
+    directions, seen = model
+    names = ", ".join(str(one.config.data.direction) for one in directions)
+    reload = partial(_reload, search, number, directions)
+    return Watched(names, partial(_newest, directions, checkpoint), reload, seen)
+
+
+def _reload(search: Search, number: int, directions: Sequence[Experiment]) -> None:
+    """Have the workers load a model as it is now.
 
     Raises:
         InputError: it translates between other languages than the server has said.
     """
-    served, now = experiment.config.data.direction, Experiment(experiment.directory).config.data
-    if served not in now.directions:
-        told = ", ".join(f"from {source} to {target}" for source, target in now.directions)
-        raise InputError(f"{experiment.directory}: translates {told} now; begin the server again to serve it")
-    engine.reload()
+    directory = directions[0].directory
+    now = Experiment(directory).config.data.directions
+    if not {one.config.data.direction for one in directions} <= set(now):
+        told = ", ".join(f"from {source} to {target}" for source, target in now)
+        raise InputError(f"{directory}: translates {told} now; begin the server again to serve it")
+    search.reload(number)
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:

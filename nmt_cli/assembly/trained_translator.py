@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -53,14 +53,44 @@ def open_translator(
             the shortlist is none, or one for other tokenizers; the glossary is wrong, or the models have no attention
             to place its terms; the first model has no calibration, and `confidence` needs one.
     """
+    terms = None if glossary is None else Glossary.read(glossary)
+    experiments = named_models(list(model_dirs))
+    loaded = _loaded(experiments, checkpoint, device, precision, threads, shortlist, in_memory=in_memory)
+    if terms is not None and not loaded.models.has_attention:
+        raise InputError(f"{loaded.models.without_attention}, so --glossary is not possible")
+    return _in_direction(experiments[0], loaded, terms, confidence=confidence, **options)
+
+
+def open_directions(experiments: Sequence[Experiment], **loading: Any) -> list[Translator]:
+    """Return translators for directions of one model, which share its weights in memory and need its files no longer.
+
+    Each tells how sure it is if its direction has a calibration. `loading` is as `ModelOptions.loading` says.
+
+    Raises:
+        InputError: as `open_translator` does.
+    """
+    loaded = _loaded(experiments[:1], **loading, shortlist=None, in_memory=True)
+    return [_in_direction(one, loaded, None, confidence=one.confidence_path.is_file()) for one in experiments]
+
+
+class _Loaded(NamedTuple):
+    """The weights of one model or several, and the checkpoint that those of the first are from."""
+
+    models: TrainedModels
+    path: Path
+
+
+def _loaded(
+    experiments: Sequence[Experiment], checkpoint: str, device: str, precision: str, threads: int | None,
+    shortlist: Path | None, *, in_memory: bool,
+) -> _Loaded:  # fmt: skip
+    """Return the weights of models that belong together."""
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
-    terms = None if glossary is None else Glossary.read(glossary)
     found_device = _found_device(device, precision)
     keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
-    experiments = named_models(list(model_dirs))
     first = experiments[0]
     configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
     for config in configs:
@@ -85,13 +115,20 @@ def open_translator(
         shortlist=words,
         refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
     )
-    if terms is not None and not trained.has_attention:
-        raise InputError(f"{trained.without_attention}, so --glossary is not possible")
-    decoding = DecodingOptions.of(configs[0].decoding, **options)
-    normalizer = fit_for(open_normalizer(first, decoding), trained, decoding, tokenizers[1]).with_glossary(terms)
-    finder = TermFinder(tokenizers, terms)
-    estimator = _calibrated_estimator(first, loaded[0].path) if confidence else None
-    return Translator(trained, tokenizers, decoding, normalizer=normalizer, terms=finder, estimator=estimator)
+    return _Loaded(trained, loaded[0].path)
+
+
+def _in_direction(
+    experiment: Experiment, loaded: _Loaded, terms: Glossary | None, *, confidence: bool, **options: Any
+) -> Translator:
+    """Return what translates with some weights in the direction of a model."""
+    decoding, tokenizers = DecodingOptions.of(experiment.config.decoding, **options), experiment.tokenizers
+    normalizer = fit_for(open_normalizer(experiment, decoding), loaded.models, decoding, tokenizers[1])
+    estimator = _calibrated_estimator(experiment, loaded.path) if confidence else None
+    return Translator(
+        loaded.models, tokenizers, decoding, normalizer=normalizer.with_glossary(terms),
+        terms=TermFinder(tokenizers, terms), estimator=estimator,
+    )  # fmt: skip
 
 
 def _found_device(device: str, precision: str) -> torch.device:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Threads
+from nmt_cli.assembly.ahead import start_loading_torch
+from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Workers, WorkerThreads
 from nmt_cli.serve.limits import Limits
 from nmt_cli.system.errors import InputError
 
@@ -83,7 +84,8 @@ def serve(
     ] = 0,
     device: Device = "auto",
     precision: Precision = "auto",
-    threads: Threads = None,
+    threads: WorkerThreads = None,
+    workers: Workers = None,
     checkpoint: Checkpoint = "best",
 ) -> None:  # fmt: skip
     """Serve models over HTTP: the interface of LibreTranslate, and a page for people.
@@ -94,11 +96,12 @@ def serve(
     Example: nmt serve --model runs/demo
     """
     _need_libraries()
+    start_loading_torch()
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.server import serve_models
 
     serve_models(
-        ModelOptions(model or (), checkpoint, device, threads, precision),
+        ModelOptions(model or (), checkpoint, device, threads, precision, workers),
         host,
         port,
         api_key_file=api_key_file,

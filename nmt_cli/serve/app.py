@@ -18,12 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
+from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.limits import Budget, Keys, Rate
 from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
 from nmt_cli.serve.service import Service
 from nmt_cli.system.console import log
-from nmt_cli.system.errors import InputError, ModelError, NmtError
+from nmt_cli.system.errors import InputError, ModelError, place_of
+from nmt_cli.translation.pool import Cancelled, WorkersDied
 from nmt_cli.version import __version__
 
 Result = TypeVar("Result")
@@ -146,6 +147,8 @@ class App:
             raise Refused(413, f"Invalid request: {error}") from None
         except Cancelled:
             raise Refused(503, "the request was cancelled") from None
+        except WorkersDied as error:
+            raise Refused(500, f"Cannot translate text: {error}") from None
         except InputError as error:
             if isinstance(error, ModelError):
                 raise
@@ -212,10 +215,7 @@ class App:
         if self._keys is not None and not self._keys.has(_bearer(request)):
             self._count(client_of(request))
             raise Refused(403, "Invalid API key")
-        try:
-            text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
-        except NmtError as error:
-            raise Refused(503, f"the search does not work: {error}") from None
+        text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
         return Response(text, media_type="text/plain; version=0.0.4")
 
     def _static(self, path: str) -> Handler:

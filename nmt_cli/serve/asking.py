@@ -1,23 +1,15 @@
-"""The interface of an engine, in this process or another: requests, counts and errors."""
+"""The interface of an engine, which translates sentences in one direction: errors, cancelling and counts."""
 
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from nmt_cli.system.errors import ModelError, NmtError
+from nmt_cli.system.errors import NmtError
+from nmt_cli.translation.pool import Cancelled
 from nmt_cli.translation.results import Translated
-
-if TYPE_CHECKING:
-    from nmt_cli.translation.glossary import Glossary
-    from nmt_cli.translation.terms import TermFinder
-
-
-PROBE = "a"
-"""Text whose translation shows that a model or a search works."""
+from nmt_cli.translation.sentence_tasks import Abilities, Spent, Wanted
 
 
 class Busy(NmtError):  # noqa: N818 (nothing is wrong)
@@ -27,16 +19,9 @@ class Busy(NmtError):  # noqa: N818 (nothing is wrong)
         super().__init__("the server is busy; try again in a moment")
         self.retry_after = retry_after
 
-    def __reduce__(self) -> tuple[type[Busy], tuple[int]]:
-        return Busy, (self.retry_after,)
-
 
 class TooMuch(NmtError):  # noqa: N818 (nothing is wrong)
     """A request has more sentences than may ever wait."""
-
-
-class Cancelled(NmtError):  # noqa: N818 (nothing is wrong)
-    """Nobody waits for the answer any more."""
 
 
 class Cancellation:
@@ -69,56 +54,27 @@ class Cancellation:
             cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Request for each sentence: how many translations, and what else is needed of them."""
-
-    n_best: int = 1
-    with_alignment: bool = False
-    prefix: str = ""
-    """Beginning that each translation must have."""
-    with_confidence: bool = False
-    glossary: Glossary | None = None
-    """Terms that each translation must have."""
-    terms: TermFinder | None = None
-    """Finder of the terms of the glossary; the engine sets it."""
-
-    @property
-    def has_constraints(self) -> bool:
-        """True if the search may not generate what it likes."""
-        return bool(self.prefix) or self.terms is not None
-
-
-@dataclass(slots=True)
-class EngineCounts:
+class Counts(NamedTuple):
     """Counts of the work of an engine."""
 
     sentences: int = 0
     batches: int = 0
     """Groups of sentences that have entered a search together."""
     seconds: float = 0.0
-    """Time spent in the search."""
+    """Time that workers have spent in the search."""
     failures: int = 0
-    """Unexpected errors of the search, each of which has failed the requests in work."""
+    """Workers that have died."""
     waiting: int = 0
-    """Sentences that no search has taken yet."""
-    failures_in_a_row: int = 0
-    """Unexpected errors of the search since it last found a translation."""
-    stalled: float = 0.0
-    """Seconds since the search last went a step further; 0 if it has nothing to do."""
+    """Sentences that no worker has begun."""
 
-
-class Abilities(NamedTuple):
-    """Properties of a model on which the fields of an answer depend."""
-
-    alignment: bool
-    """True if it has attention, so that words can be aligned."""
-    confidence: bool
-    """True if it has a calibration, so that it has confidence."""
+    def plus(self, spent: Spent) -> Counts:
+        """Return the counts with some more work."""
+        sentences, batches = self.sentences + spent.sentences, self.batches + spent.batches
+        return self._replace(sentences=sentences, batches=batches, seconds=self.seconds + spent.seconds)
 
 
 class AnyEngine(Protocol):
-    """An engine in this process or another. Its methods may be called from any thread."""
+    """An engine. Its methods may be called from any thread."""
 
     @property
     def abilities(self) -> Abilities:
@@ -134,22 +90,12 @@ class AnyEngine(Protocol):
             TooMuch: the request alone has more sentences than may wait.
             Busy: too many sentences wait already; nothing of this request was taken on.
             Cancelled: the caller has said that nobody waits.
+            WorkersDied: workers have died over a sentence.
             InputError: the model cannot do with the glossary.
             NmtError: the model failed.
         """
         ...
 
-    def counted(self) -> EngineCounts:
-        """Return the counts as they are now.
-
-        Raises:
-            NmtError: the engine does not answer.
-        """
+    def counted(self) -> Counts:
+        """Return the counts as they are now."""
         ...
-
-
-def place_of(error: BaseException) -> str:
-    """Return what an error is and where it was raised, without its message, which may hold text of a user."""
-    frames = traceback.extract_tb(error.__traceback__)
-    shown = str(error) if isinstance(error, ModelError) else type(error).__name__
-    return f"{shown} at {frames[-1].filename}:{frames[-1].lineno}" if frames else shown

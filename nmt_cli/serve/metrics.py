@@ -71,8 +71,8 @@ class Metrics:
         described = {
             "nmt_sentences_total": ("counter", "Sentences that were translated."),
             "nmt_batches_total": ("counter", "Groups of sentences that entered a search together."),
-            "nmt_search_seconds_total": ("counter", "Time spent in the search."),
-            "nmt_search_failures_total": ("counter", "Unexpected errors of the search."),
+            "nmt_search_seconds_total": ("counter", "Time that workers have spent in the search."),
+            "nmt_search_failures_total": ("counter", "Workers that have died."),
             "nmt_waiting_sentences": ("gauge", "Sentences that wait."),
         }
         lines = []

@@ -22,11 +22,12 @@ from nmt_cli.documents.sentences import Splitter
 from nmt_cli.formats.languages import unlike
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import may_have_codes
-from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
+from nmt_cli.serve.asking import AnyEngine, Cancellation
 from nmt_cli.serve.documents import Document, Documents
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
+from nmt_cli.translation.sentence_tasks import Wanted
 
 Translate = Callable[[Sequence[str]], list[Translation]]
 MAX_DETECTED = 4096

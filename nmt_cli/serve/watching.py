@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from time import monotonic
 
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.texts import Direction
 from nmt_cli.system.console import log, warn
 
 SECONDS = 1.0
@@ -19,13 +18,14 @@ LONGEST_PAUSE = 60.0
 
 @dataclass(slots=True)
 class Watched:
-    """A direction with the way to its newest checkpoint."""
+    """A model with the way to its newest checkpoint."""
 
-    direction: Direction
+    names: str
+    """Its directions, for messages."""
     newest: Callable[[], str]
     """Names the checkpoint that would be loaded now, so that another name means another checkpoint."""
     reload: Callable[[], None]
-    """Has the engine load it."""
+    """Has the workers load it."""
     seen: str
     """The checkpoint that is served."""
     failure: tuple[str, str] | None = None
@@ -58,8 +58,7 @@ class Watcher:
 
 
 def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
-    """Load the newest checkpoint of a direction if it is not served yet, and if it is not too early for another try."""
-    names = f"{one.direction.source}-{one.direction.target}"
+    """Load the newest checkpoint of a model if it is not served yet, and if it is not too early for another try."""
     newest = "the newest checkpoint"
     try:
         newest = one.newest()
@@ -76,9 +75,9 @@ def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
         one.try_again_at = now + one.pause
         if failure != one.failure:
             metrics.reloads["failed"] += 1
-            warn(f"{names}: {newest} cannot be loaded, so the model of before goes on: {error}")
+            warn(f"{one.names}: {newest} cannot be loaded, so the model of before goes on: {error}")
         one.failure = failure
         return
     one.seen, one.failure = newest, None
     metrics.reloads["loaded"] += 1
-    log(f"{names}: loaded {newest}")
+    log(f"{one.names}: loaded {newest}")

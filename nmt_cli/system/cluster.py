@@ -70,9 +70,11 @@ class _Actor:
     def do(self, task: Any) -> Message:
         """Do a task, and return the message that it is done, or has failed."""
         self._connection.send(Message("task", value=task))
-        while (message := self._connection.recv()).kind not in ("done", "failed"):
-            pass
-        return message  # type: ignore[no-any-return]
+        while True:
+            messages: list[Message] = self._connection.recv()
+            for message in messages:
+                if message.kind in ("done", "failed"):
+                    return message
 
 
 def require_ray() -> Any:

@@ -1,5 +1,7 @@
 """The errors a user meets: each message has place, fault and remedy; the exit code shows whose fault it is."""
 
+import traceback
+
 from nmt_cli.system.signals import exit_code
 
 
@@ -58,3 +60,10 @@ class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
 def is_refusal(error: NmtError) -> bool:
     """Return True if an error means, in this process or another, that the user's input is wrong."""
     return error.exit_code == InputError.exit_code
+
+
+def place_of(error: BaseException) -> str:
+    """Return what an error is and where it was raised, without its message, which may hold text of a user."""
+    frames = traceback.extract_tb(error.__traceback__)
+    shown = str(error) if isinstance(error, ModelError) else type(error).__name__
+    return f"{shown} at {frames[-1].filename}:{frames[-1].lineno}" if frames else shown

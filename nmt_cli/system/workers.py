@@ -25,13 +25,14 @@ from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from nmt_cli.system.console import relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.free_memory import free_memory
 from nmt_cli.system.processors import num_available
+from nmt_cli.system.signals import ENDING
 
 WORKER_BYTES = 200_000_000
 """Memory that must be free for each worker. Half of it is enough for most models."""
@@ -46,6 +47,13 @@ class Work(Protocol):
         """Do the tasks of the inbox until it ends."""
 
 
+class Renewable(Protocol):
+    """Work that can load anew what it needs."""
+
+    def renewed(self, what: Any) -> Work:
+        """Return the work with `what` loaded anew; where that fails, raise, and the work of before goes on."""
+
+
 Build = Callable[[], Work]
 """Loads what the tasks need, and returns the work. It is pickled: a function of a module, or a partial of one."""
 
@@ -53,8 +61,8 @@ Build = Callable[[], Work]
 class Message(NamedTuple):
     """A message between parent and worker.
 
-    To a worker: `task` (value: the task), `cancel`, `end`. To the parent: `ready`, `begun`, `done` (value: the result),
-    `failed` (value: the error), `logged` (value: text for standard error).
+    To a worker: `task` (value: the task), `cancel`, `ask`, `end`. To the parent: `ready`, `begun`, `done` (value: the
+    result), `failed` (value: the error), `told` (value: the state), `logged` (value: text for standard error).
     """
 
     kind: str
@@ -78,13 +86,20 @@ class Inbox:
     connection: Connection
     closed: Callable[[], None]
     """Called where the parent has gone without a word."""
+    state: Callable[[], Any] = lambda: None
+    """What the parent is told when it asks, also while a task is done; a thread of its own calls this."""
+    holds: bool = False
+    """True if answers wait for `flush`, so that several need one message."""
+    has_ended: bool = False
+    """True if no other task comes."""
+    _held: list[Message] = field(default_factory=list)
     _waiting: SimpleQueue[Message] = field(default_factory=SimpleQueue)
     _cancelled: set[int] = field(default_factory=set)
     _sending: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> Inbox:
         """Begin to read, and say that the worker is ready."""
-        self._send(Message("ready"))
+        self._send([Message("ready")])
         threading.Thread(target=self._read, name="nmt-inbox", daemon=True).start()
         return self
 
@@ -94,6 +109,8 @@ class Inbox:
                 message = self.connection.recv()
                 if message.kind == "cancel":
                     self._cancelled.add(message.number)
+                elif message.kind == "ask":
+                    self._send([Message("told", message.number, self.state())])
                 else:
                     self._waiting.put(message)
                 if message.kind == "end":
@@ -102,13 +119,20 @@ class Inbox:
             self.closed()
             self._waiting.put(Message("end"))
 
-    def next(self) -> Message | None:
-        """Wait for the next task, and return it; None at the end."""
-        while (message := self._waiting.get()).kind == "task":
-            if message.number not in self._cancelled:
-                self._send(Message("begun", message.number))
+    def next(self, *, waits: bool = True) -> Message | None:
+        """Wait for the next task, and return it; None at the end, and where none has come if it is not waited for."""
+        while not self.has_ended:
+            try:
+                message = self._waiting.get(waits)
+            except Empty:
+                return None
+            if message.kind != "task":
+                self.has_ended = True
+            elif message.number in self._cancelled:
+                self.failed(message.number, None)
+            else:
+                self._answer(Message("begun", message.number))
                 return message
-            self.failed(message.number, None)
         return None
 
     def is_cancelled(self, number: int) -> bool:
@@ -118,26 +142,41 @@ class Inbox:
     def done(self, number: int, result: Any) -> None:
         """Give the result of a task."""
         self._cancelled.discard(number)
-        self._send(Message("done", number, result))
+        self._answer(Message("done", number, result))
 
     def failed(self, number: int, error: Exception | None) -> None:
         """Say that a task has failed; None where it was cancelled."""
         self._cancelled.discard(number)
-        self._send(Message("failed", number, error if error is None else portable(error)))
+        self._answer(Message("failed", number, error if error is None else portable(error)))
 
     def say(self, text: str) -> None:
         """Have the parent write this to standard error."""
-        self._send(Message("logged", value=text))
+        self._answer(Message("logged", value=text))
 
     def close(self) -> None:
         """End the connection. A thread that reads it would keep it open if it were only closed here."""
+        self.flush()
         with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
         self.connection.close()
 
-    def _send(self, message: Message) -> None:
+    def flush(self) -> None:
+        """Send the answers that wait."""
+        self._send([])
+
+    def _answer(self, message: Message) -> None:
+        if self.holds:
+            with self._sending:
+                self._held.append(message)
+        else:
+            self._send([message])
+
+    def _send(self, messages: list[Message]) -> None:
+        """Send these messages after those that wait."""
         with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
-            self.connection.send(message)
+            messages, self._held = [*self._held, *messages], []
+            if messages:
+                self.connection.send(messages)
 
 
 class BuiltLater:
@@ -157,6 +196,10 @@ class BuiltLater:
                 inbox.failed(message.number, error)
         else:
             work(inbox)
+
+    def renewed(self, _: Any) -> BuiltLater:
+        """Return the work itself: each worker loads what it needs as that is then."""
+        return self
 
 
 class OneByOne:
@@ -224,6 +267,10 @@ def _zygote(control: Connection) -> None:
     control.send(Message("done", getattr(work, "most_workers", 0)))
     while True:
         try:
+            message = control.recv()
+            if message.kind == "renew":
+                work = _renewed(control, work, message.value)
+                continue
             handle = recv_handle(control)
         except (EOFError, OSError):
             return
@@ -235,22 +282,35 @@ def _zygote(control: Connection) -> None:
         control.send(Message("done", pid))
 
 
+def _renewed(control: Connection, work: Any, what: Any) -> Work:
+    """Load anew, and say how that went; where it fails, the work of before goes on."""
+    try:
+        work = work.renewed(what)
+    except Exception as error:
+        control.send(Message("failed", value=portable(error)))
+    else:
+        control.send(Message("done"))
+    renewed: Work = work
+    return renewed
+
+
 def _work_and_exit(connection: Connection, work: Work, threads: int) -> None:
     """Do the tasks of a connection; the process ends here, without the second that the teardown of torch takes."""
-    code = 1
+    code, inbox = 1, Inbox(connection, closed=lambda: os._exit(1))
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with suppress(OSError):  # where memory runs out, a worker is easier to replace than the zygote
             Path("/proc/self/oom_score_adj").write_text("500")
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
-        inbox = Inbox(connection, closed=lambda: os._exit(1)).open()
+        inbox.open()
         sys.stderr = _Said(inbox.say)
         work(inbox)
         code = 0
-    except BaseException:
+    except Exception:
         traceback.print_exc()
     finally:
+        inbox.flush()
         os._exit(code)
 
 
@@ -269,12 +329,16 @@ class Worker:
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
+        self.kill_process()
+        self.connection.close()
+
+    def kill_process(self) -> None:
+        """End its process at once, so that its connection closes at the other side."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         if self.end is not None:
             self.end()
-        self.connection.close()
 
 
 class Launcher(Protocol):
@@ -288,6 +352,17 @@ class Launcher(Protocol):
 
     def close(self) -> None:
         """End what starts workers; the workers end where their connections are closed."""
+
+
+class RenewableLauncher(Launcher, Protocol):
+    """Starts workers, and can load anew what they need."""
+
+    def renew(self, what: Any) -> None:
+        """Load anew `what` the tasks need; workers that are started from now on use it.
+
+        Raises:
+            NmtError: it cannot be loaded, so what was loaded before goes on.
+        """
 
 
 class Threads:
@@ -307,10 +382,17 @@ class Threads:
         threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True).start()
         return Worker(ours, 0)
 
+    def renew(self, what: Any) -> None:
+        """Load anew what workers that are started from now on need."""
+        work: Any = self._work or self._build()
+        self._work = work.renewed(what)
+
     @staticmethod
     def _run(work: Work, inbox: Inbox) -> None:
         try:
             work(inbox)
+        except SystemExit:  # as it ends a process
+            pass
         finally:
             inbox.close()
 
@@ -369,6 +451,8 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
         self._is_ready = False
+        self._asking = threading.Lock()
+        """Is held from a question to its answer, as several pools may share a zygote."""
         self.most_workers = 0
         self._begin()
 
@@ -384,23 +468,46 @@ class Zygote:
         Raises:
             NmtError: what the tasks need cannot be loaded.
         """
-        try:
-            return self._start()
-        except (EOFError, OSError):  # it was killed
-            self.close()
-            self._begin()
-        try:
-            return self._start()
-        except (EOFError, OSError) as error:
-            raise NmtError("the process that loads the model ends by itself; is there memory enough?") from error
+        with self._asking:
+            try:
+                return self._start()
+            except (EOFError, OSError):  # it was killed
+                self.close()
+                self._begin()
+            try:
+                return self._start()
+            except (EOFError, OSError) as error:
+                raise NmtError("the process that loads the model ends by itself; is there memory enough?") from error
 
-    def _start(self) -> Worker:
-        assert self._control is not None
-        assert self._process is not None
+    def renew(self, what: Any) -> None:
+        """Load anew what workers that are started from now on need.
+
+        Raises:
+            NmtError: it cannot be loaded, so what was loaded before goes on.
+        """
+        with self._asking:
+            try:
+                self._wait()
+                assert self._control is not None
+                self._control.send(Message("renew", value=what))
+                self._answer()
+            except (EOFError, OSError) as error:
+                self.close()
+                self._begin()
+                raise NmtError("the process that loads the model has ended by itself") from error
+
+    def _wait(self) -> None:
+        """Wait until all is loaded for the first time."""
         if not self._is_ready:
             self.most_workers = self._answer().number
             self._is_ready = True
+
+    def _start(self) -> Worker:
+        self._wait()
+        assert self._control is not None
+        assert self._process is not None
         ours, theirs = Pipe()
+        self._control.send(Message("worker"))
         try:
             send_handle(self._control, theirs.fileno(), self._process.pid)
         finally:
@@ -446,7 +553,7 @@ def launcher_of(build: Build, *, threads: int | None = None) -> Launcher:
 
 def main(descriptor: int, library: str) -> None:
     """Be a zygote, and end without a teardown."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole group; the parent decides
+    for number in ENDING:  # they reach the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
     try:
         if library:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing.connection import Connection, Pipe, wait
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -27,8 +27,8 @@ AHEAD = 2
 """Tasks that a worker has at a time: one that it does, and one that it finds when it has done that."""
 MAX_DEATHS = 3
 """Deaths of workers after which the task that they did fails."""
-MAX_STARTS = 3
-"""Workers that end one after the other without having begun anything, before the pool gives up."""
+PAUSES = (0.0, 0.0)
+"""Seconds before the next start after one, two and so on failures in a row; after one more the pool gives up."""
 
 
 class Task(Protocol):
@@ -63,6 +63,10 @@ class Status(NamedTuple):
     """Tasks that a worker has."""
     turn_seconds: float
     """Seconds since the loop last went round."""
+    deaths: int
+    """Workers that have died since the pool began."""
+    failures_in_a_row: int
+    """Those that have died since one last did what it should."""
 
 
 class Ticket:
@@ -113,6 +117,12 @@ class _Member:
     """True once it has loaded what it needs, which on another machine takes its time."""
     has_begun: bool = False
     """True once it has begun any task."""
+    is_alone: bool = False
+    """True if it gets no other task until it has done the one that it has."""
+
+    def number_of(self, priority: int) -> int:
+        """Return how many tasks of a priority it has."""
+        return sum(ticket.priority == priority for ticket in self.given.values())
 
 
 @dataclass
@@ -126,9 +136,29 @@ class _Parted:
 class Pool:
     """Workers of one kind; one that dies is replaced."""
 
-    def __init__(self, launcher: Launcher, *, workers: int) -> None:
-        """Begin, with as many workers at most; they are started when there are tasks for them."""
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        workers: int,
+        ahead: Sequence[int] = (),
+        probe: Task | None = None,
+        pauses: Sequence[float] = PAUSES,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin, with as many workers at most; they are started when there are tasks for them.
+
+        Args:
+            launcher: starts the workers.
+            workers: how many there are at most.
+            ahead: for workers that do several tasks at once, how many of each priority they have at a time.
+            probe: a task for the first worker after one has died, which shows whether workers work. Without it, they do
+                where a task is begun.
+            pauses: see `PAUSES`.
+            lost: is called if the pool gives up.
+        """
         self._launcher, self._num_workers = launcher, workers
+        self._ahead, self._probe, self._pauses, self._lost = ahead, probe, pauses, lost
         self._mailbox: SimpleQueue[Message] = SimpleQueue()
         self._bell, self._rung = Pipe(duplex=False)[::-1]
         self._ringing = threading.Lock()
@@ -137,10 +167,18 @@ class Pool:
         """The tickets that are not settled, by their numbers."""
         self._queues: dict[int, deque[Ticket]] = {}
         """Tickets that no worker has, by priority."""
+        self._suspects: deque[Ticket] = deque()
+        """Tickets that a worker does alone, because one died that did them, perhaps with others."""
         self._members: dict[Connection, _Member] = {}
+        self._asking: dict[int, SimpleQueue[Any]] = {}
+        """Where the answers of the workers go, by the numbers of the questions."""
         self._parted: dict[int, _Parted] = {}
         """The parted tasks, by the number of each of their children."""
-        self._failed_starts = 0
+        self._trial: Ticket | None = None
+        """The task that shows whether workers work again."""
+        self._deaths = self._failures = 0
+        self._resume_at = 0.0
+        """The time at which workers are started again."""
         self._is_ending = self._has_ended = False
         self._fatal: NmtError | None = None
         self._turn = monotonic()
@@ -162,14 +200,40 @@ class Pool:
 
     def status(self) -> Status:
         """Return how many workers and tasks there are."""
-        waiting = sum(map(len, list(self._queues.values())))
+        waiting = sum(map(len, list(self._queues.values()))) + len(self._suspects)
         given = sum(len(member.given) for member in list(self._members.values()))
-        return Status(len(self._members), waiting, given, monotonic() - self._turn)
+        turn = monotonic() - self._turn
+        return Status(len(self._members), waiting, given, turn, self._deaths, self._failures)
 
-    def close(self, *, drain: bool = False) -> None:
+    def asked(self, timeout: float) -> list[Any]:
+        """Return what the workers tell of their state (`Inbox.state`).
+
+        Raises:
+            TimeoutError: one of them does not answer in time.
+            NmtError: the pool has ended.
+        """
+        until, told = monotonic() + timeout, SimpleQueue[Any]()
+        number = next(self._numbers)
+        self._asking[number] = told
+        try:
+            if not self._post(Message("ask", number)):
+                raise self._fatal or NmtError("the pool of workers has ended")
+            return [told.get(timeout=max(0.0, until - monotonic())) for _ in range(told.get(timeout=timeout))]
+        except Empty:
+            raise TimeoutError(f"it has not answered for {timeout:g} seconds") from None
+        finally:
+            del self._asking[number]
+
+    def end(self, *, drain: bool = False) -> None:
         """End the workers: with `drain` when all tasks are done, otherwise at once. What is left is cancelled."""
         self._post(Message("drain" if drain else "end"))
+        for member in () if drain else list(self._members.values()):
+            member.worker.kill_process()  # it may take no messages, and so keep the thread of the pool
         self._thread.join()
+
+    def close(self, *, drain: bool = False) -> None:
+        """End the workers, as `end` does, and what starts them."""
+        self.end(drain=drain)
         self._launcher.close()
 
     def __enter__(self) -> Pool:
@@ -197,7 +261,8 @@ class Pool:
                 self._give()
                 if self._is_ending and not self._tickets:
                     break
-                for ready in wait([self._rung, *self._members]):
+                left = self._resume_at - self._turn
+                for ready in wait([self._rung, *self._members], left if left > 0 else None):
                     if ready is self._rung:
                         self._open_mail()
                     elif isinstance(ready, Connection):
@@ -220,6 +285,11 @@ class Pool:
                     self._accept(message.value)
                 case "cancel":
                     self._cancel(message.number)
+                case "ask":
+                    if (asking := self._asking.get(message.number)) is not None:
+                        asking.put(len(self._members))
+                    for member in self._members.values():
+                        self._tell(member, message)
                 case "drain":
                     self._is_ending = True
                 case "end":
@@ -242,7 +312,9 @@ class Pool:
 
     def _hire(self) -> None:
         """Start the workers that are missing, if there is something to do."""
-        while len(self._members) < min(self._num_workers, len(self._tickets)):
+        # At the end those that are there do the rest, because new ones may have other weights.
+        most = 1 if self._is_ending else self._num_workers
+        while len(self._members) < min(most, len(self._tickets)) and self._turn >= self._resume_at:
             if self._members and 0 < self._launcher.most_workers <= len(self._members):
                 return
             worker = self._launcher.start()
@@ -250,18 +322,34 @@ class Pool:
 
     def _give(self) -> None:
         """Give tasks to the workers that have few, those with the fewest first."""
-        for ahead in range(AHEAD):
-            for member in list(self._members.values()):
-                if member.is_ready and len(member.given) <= ahead and (ticket := self._next()) is not None:
-                    member.given[ticket.number] = ticket
-                    self._tell(member, Message("task", ticket.number, ticket.task))
+        ready = [member for member in self._members.values() if member.is_ready]
+        for member in ready:
+            member.is_alone = member.is_alone and bool(member.given)
+            if not member.given and (ticket := self._next(self._suspects)) is not None:
+                self._hand(member, ticket, is_alone=True)
+        free = [member for member in ready if not member.is_alone]
+        for priority in sorted(self._queues) if free else ():
+            while True:
+                member = min(free, key=lambda one: self._load(one, priority))
+                most = self._ahead[priority] if self._ahead else AHEAD
+                if self._load(member, priority)[0] >= most or (ticket := self._next(self._queues[priority])) is None:
+                    break
+                self._hand(member, ticket)
 
-    def _next(self) -> Ticket | None:
-        for priority in sorted(self._queues):
-            queue = self._queues[priority]
-            while queue:
-                if not (ticket := queue.popleft()).is_settled:
-                    return ticket
+    def _load(self, member: _Member, priority: int) -> tuple[int, int]:
+        """Return how many tasks a worker has of those that count for a priority, and how many at all."""
+        return member.number_of(priority) if self._ahead else len(member.given), len(member.given)
+
+    def _hand(self, member: _Member, ticket: Ticket, *, is_alone: bool = False) -> None:
+        member.given[ticket.number], member.is_alone = ticket, is_alone
+        self._tell(member, Message("task", ticket.number, ticket.task))
+
+    @staticmethod
+    def _next(queue: deque[Ticket]) -> Ticket | None:
+        """Take the first ticket of a queue that is not settled."""
+        while queue:
+            if not (ticket := queue.popleft()).is_settled:
+                return ticket
         return None
 
     def _tell(self, member: _Member, message: Message) -> None:
@@ -271,22 +359,30 @@ class Pool:
     def _hear(self, connection: Connection) -> None:
         member = self._members[connection]
         try:
-            message: Message = connection.recv()
+            messages: list[Message] = connection.recv()
         except (EOFError, OSError):
             self._bury(member)
             return
+        for message in messages:
+            self._take(member, message)
+
+    def _take(self, member: _Member, message: Message) -> None:
+        """Take a message of a worker."""
         match message.kind:
             case "ready":
                 member.is_ready = True
             case "begun" if message.number in member.given:
                 member.given[message.number].has_begun = member.has_begun = True
-                self._failed_starts = 0
+                self._failures = self._failures if self._probe else 0
             case "done":
+                self._failures = 0
                 member.given.pop(message.number, None)
                 self._settle(message.number, message.value)
             case "failed":
                 member.given.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
+            case "told" if (asking := self._asking.get(message.number)) is not None:
+                asking.put(message.value)
             case "logged":
                 relay(message.value)
 
@@ -295,17 +391,32 @@ class Pool:
         del self._members[member.worker.connection]
         member.worker.kill()
         log("a worker has ended by itself; others do its work")
-        if not member.has_begun:
-            self._failed_starts += 1
-            if self._failed_starts >= MAX_STARTS:
+        self._deaths += 1
+        if self._probe is not None or not member.has_begun:
+            self._failures += 1
+            if self._failures > len(self._pauses):
                 raise NmtError("the workers end one after the other before they have done anything")
+            self._resume_at = monotonic() + self._pauses[self._failures - 1]
         for ticket in reversed(member.given.values()):
             if not ticket.is_settled:
                 self._queue_again(ticket)
+        if self._probe is not None and not self._is_ending:
+            self._try(self._probe)
+
+    def _try(self, probe: Task) -> None:
+        """Let the next worker show whether it works, before it does anything else."""
+        if self._trial is None or self._trial.is_settled:
+            self._trial = Ticket(next(self._numbers), probe, 0, self)
+            self._tickets[self._trial.number] = self._trial
+        elif self._trial in self._suspects:
+            self._suspects.remove(self._trial)
+        else:  # a worker has it
+            return
+        self._suspects.appendleft(self._trial)
 
     def _queue_again(self, ticket: Ticket) -> None:
-        queue = self._queues.setdefault(ticket.priority, deque())
         if not ticket.has_begun:
+            queue = self._suspects if ticket.deaths else self._queues.setdefault(ticket.priority, deque())
             queue.appendleft(ticket)
             return
         ticket.deaths, ticket.has_begun = ticket.deaths + 1, False
@@ -316,12 +427,12 @@ class Pool:
                 child.deaths = ticket.deaths
                 self._tickets[child.number] = child
                 self._parted[child.number] = _Parted(ticket, children)
-                queue.appendleft(child)
+                self._suspects.appendleft(child)
         elif ticket.deaths >= MAX_DEATHS:
             told = f"{ticket.task.name()}: {ticket.deaths} processes have ended by themselves over it, probably because"
             self._settle(ticket.number, error=WorkersDied(f"{told} memory ran out"))
         else:
-            queue.appendleft(ticket)
+            self._suspects.appendleft(ticket)
 
     def _settle(self, number: int, result: Any = None, error: BaseException | None = None) -> None:
         """End a ticket. Where it is settled already, which a late result or a second cancellation finds, do nothing."""
@@ -354,3 +465,5 @@ class Pool:
                 self._accept(message.value)
         for number in list(self._tickets):
             self._settle(number, error=self._fatal or Cancelled())
+        if self._fatal is not None:
+            self._lost()

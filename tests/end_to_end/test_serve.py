@@ -642,24 +642,45 @@ def test_clients_that_leave_while_they_are_refused_stop_nobody(model):
 
 
 @pytest.mark.slow
-def test_a_search_that_does_not_answer_is_told_by_health_and_metrics(model):
+def test_a_search_that_does_not_answer_is_told_by_health(model):
     with running_server("--model", model) as server:
-        os.kill(server.search_pid, signal.SIGSTOP)
-        for path in ("/health", "/metrics"):
-            answer = server.ask(path)
-            assert answer.status == 503
-            assert answer.json["error"] == "the search does not work: it has not answered for 5 seconds"
-        os.kill(server.search_pid, signal.SIGCONT)
+        (worker,) = server.workers
+        os.kill(worker, signal.SIGSTOP)
+        answer = server.ask("/health")
+        assert answer.status == 503
+        assert answer.json["error"] == "the search does not work: it has not answered for 5 seconds"
+        assert server.ask("/metrics").status == 200
+        os.kill(worker, signal.SIGCONT)
         assert server.ask("/health").status == 200
 
 
 @pytest.mark.slow
-def test_without_the_search_the_server_ends_and_says_so(model):
-    with running_server("--model", model) as server:
-        os.kill(server.search_pid, signal.SIGKILL)
-        assert server.process.wait(30) == 1
+def test_a_worker_that_is_killed_costs_no_request(model):
+    """The server ended, and all requests in work failed."""
+    text = "The car is red. " * 300
+    with running_server("--model", model) as server, ThreadPoolExecutor(1) as pool:
+        expected = server.translate(text)
+        for _ in range(2):
+            answer = pool.submit(server.translate, text)
+            time.sleep(0.1)
+            for worker in server.workers:
+                os.kill(worker, signal.SIGKILL)
+            assert answer.result(60) == expected
+        assert server.ask("/health").status == 200
+    assert "Traceback" not in "".join(server.lines)
+
+
+@pytest.mark.slow
+def test_where_no_worker_can_be_started_the_server_ends_and_says_so(model, tmp_path):
+    """The process that has loaded the models is gone, and so are the models."""
+    run = shutil.copytree(model, tmp_path / "run")
+    with running_server("--model", run) as server:
+        shutil.rmtree(run)
+        for pid in server.pids[1:]:
+            os.kill(pid, signal.SIGKILL)
+        assert server.process.wait(60) == 1
     told = "".join(server.lines)
-    assert "error: the process of the search ended with -9, so the server ends" in told
+    assert "so the server ends" in told
     assert "Traceback" not in told
 
 
@@ -695,10 +716,11 @@ def test_a_signal_while_models_are_loaded_ends_both_processes(model, seconds):
 @pytest.mark.slow
 def test_the_search_does_not_outlive_the_server(model):
     with running_server("--model", model) as server:
-        search = Path(f"/proc/{server.search_pid}")
+        begun = [Path(f"/proc/{pid}") for pid in server.pids[1:]]
+        assert len(begun) == 2
         server.process.kill()
         server.process.wait(30)
         until = time.monotonic() + 30
-        while search.exists() and time.monotonic() < until:
+        while any(pid.exists() for pid in begun) and time.monotonic() < until:
             time.sleep(0.05)
-        assert not search.exists()
+        assert not any(pid.exists() for pid in begun)

@@ -8,10 +8,11 @@ import pytest
 
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.serve import documents
-from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch
+from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.documents import SMALL, TURNS, Documents
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.texts import Direction, Request, translate_file, translate_html, translate_texts, words_of_file
+from nmt_cli.translation.pool import Cancelled
 
 
 class Untouched:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.serve.asking import Abilities, Cancellation, Cancelled, EngineCounts
+from nmt_cli.serve.asking import Cancellation, Counts
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
@@ -13,7 +13,9 @@ from nmt_cli.serve.requests import Fields, File, Refused
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
+from nmt_cli.translation.pool import Cancelled
 from nmt_cli.translation.results import Translated, Translation
+from nmt_cli.translation.sentence_tasks import Abilities
 
 
 class Upper:
@@ -29,8 +31,8 @@ class Upper:
         self.asked += [list(sentences)] if sentences else []
         return [Translated(text, (Translation(text.upper(), 0.0, 0.0),)) for text in sentences]
 
-    def counted(self) -> EngineCounts:
-        return EngineCounts()
+    def counted(self) -> Counts:
+        return Counts()
 
 
 def service(*pairs: str, **limits: int) -> Service:

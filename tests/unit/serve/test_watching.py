@@ -11,12 +11,6 @@ from nmt_cli.serve.watching import LONGEST_PAUSE, Watched, look_at
 
 
 @dataclass
-class Languages:
-    source: str = "en"
-    target: str = "fr"
-
-
-@dataclass
 class Directory:
     """A model directory with a checkpoint that may be damaged, or whose name cannot be read."""
 
@@ -49,7 +43,7 @@ def directory():
 
 @pytest.fixture
 def watched(directory):
-    return Watched(Languages(), directory.newest, directory.reload, "step-1")
+    return Watched("en-fr", directory.newest, directory.reload, "step-1")
 
 
 def test_a_checkpoint_that_cannot_be_loaded_is_tried_again_ever_more_seldom(directory, watched, capsys):

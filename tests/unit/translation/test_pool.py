@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pool_tasks import Say, build, build_and_die, build_nothing
+from pool_tasks import Say, build, build_and_die, build_nothing, build_together, build_version
 
 from nmt_cli.system import workers
 from nmt_cli.system.errors import InputError, NmtError
@@ -116,6 +117,86 @@ def test_what_kills_every_worker_is_named_and_the_rest_is_done(zygote):
         with pytest.raises(WorkersDied, match="word kill: 3 processes have ended"):
             tickets[0].result(30)
         assert [ticket.result(30) for ticket in tickets[1:]] == [[f"C{n}"] for n in range(20)]
+
+
+def test_tasks_that_were_done_beside_the_one_that_kills_are_not_blamed(tmp_path: Path):
+    """The worker does all of them at once. Fails if they are done together again after it has died."""
+    with Pool(Zygote(build_together), workers=1, ahead=(9,)) as pool:
+        stop = tmp_path / "stop"
+        first = pool.submit(says(f"wait:{stop}"))
+        tickets = [pool.submit(says(word)) for word in ("a", "b", "kill", "c", "d")]
+        wait_for(lambda: pool.status().given == 6)
+        stop.touch()
+        assert first.result(30) == ["WAIT"]
+        with pytest.raises(WorkersDied, match="word kill: 3 processes have ended"):
+            tickets[2].result(30)
+        assert [ticket.result(30) for ticket in tickets if ticket is not tickets[2]] == [["A"], ["B"], ["C"], ["D"]]
+
+
+def test_each_priority_has_its_own_number_of_tasks_that_a_worker_has(zygote, tmp_path: Path):
+    stop = tmp_path / "stop"
+    with Pool(zygote, workers=1, ahead=(3, 1)) as pool:
+        tickets = [pool.submit(says(f"wait:{stop}"), priority=number % 2) for number in range(12)]
+        wait_for(lambda: pool.status()[1:3] == (8, 4))
+        stop.touch()
+        assert all(ticket.result(30) == ["WAIT"] for ticket in tickets)
+
+
+def test_after_a_death_the_next_worker_shows_whether_it_works_though_nobody_asks(zygote):
+    with Pool(zygote, workers=2, probe=says("probe"), pauses=(0.0,)) as pool:
+        assert pool.submit(says("a")).result(30) == ["A"]
+        for pid in pids(pool):
+            os.kill(pid, 9)
+        wait_for(lambda: pool.status().deaths == 1 and not pool.status().failures_in_a_row)
+        assert pool.status().workers == 1
+
+
+def test_a_pool_whose_workers_keep_dying_gives_up(zygote):
+    """Each of them dies when it shows whether it works: five in a row, the first killed here."""
+    lost: list[int] = []
+    pool = Pool(
+        zygote, workers=1, probe=says("kill"), pauses=(0.0,) * 4, lost=lambda: lost.append(pool.status().deaths)
+    )
+    assert pool.submit(says("a")).result(30) == ["A"]
+    for pid in pids(pool):
+        os.kill(pid, 9)
+    pool._thread.join(30)
+    assert lost == [5]
+    with pytest.raises(NmtError, match="one after the other"):
+        pool.submit(says("b"))
+    pool.close()
+
+
+def test_workers_tell_their_state_while_they_work(zygote, tmp_path: Path):
+    stop = tmp_path / "stop"
+    with Pool(zygote, workers=2) as pool:
+        tickets = [pool.submit(says(f"wait:{stop}")) for _ in range(2)]
+        wait_for(lambda: pool.status().workers == 2)
+        assert pool.asked(30) == [None, None]
+        stopped, _ = pids(pool)
+        os.kill(stopped, signal.SIGSTOP)
+        with pytest.raises(TimeoutError, match=r"it has not answered for 0\.05 seconds"):
+            pool.asked(0.05)
+        os.kill(stopped, signal.SIGCONT)
+        assert pool.asked(30) == [None, None]
+        stop.touch()
+        assert [ticket.result(30) for ticket in tickets] == [["WAIT"]] * 2
+
+
+@pytest.mark.parametrize("kind", [Threads, Zygote])
+def test_what_is_loaded_anew_is_for_later_workers(kind):
+    """Those of before go on with what they have; where it cannot be loaded, later ones have that too."""
+    launcher = kind(build_version)
+    with Pool(launcher, workers=1) as old:
+        assert old.submit(says("a")).result(30) == "first"
+        launcher.renew("second")
+        for _ in range(2):
+            new = Pool(launcher, workers=1)
+            assert new.submit(says("a")).result(30) == "second"
+            new.end(drain=True)
+            with pytest.raises(InputError, match="there is no such version"):
+                launcher.renew("bad")
+        assert old.submit(says("a")).result(30) == "first"
 
 
 def test_a_zygote_that_is_killed_is_replaced(zygote):

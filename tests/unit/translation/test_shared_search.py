@@ -1,4 +1,4 @@
-"""The engine: searches that requests share, turns, cancelled requests, models that fail or are replaced."""
+"""Searches that requests share in a worker: turns, cancelled requests, models that fail or are replaced."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
 from marks import others_slow
 
 from nmt_cli.assembly.trained_translator import open_translator
-from nmt_cli.serve import engine as engine_module
-from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
-from nmt_cli.serve.engine import Engine
-from nmt_cli.serve.waiting import Job, Waiting
+from nmt_cli.serve import search as search_module
+from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
+from nmt_cli.serve.search import Search
 from nmt_cli.system.errors import NmtError, PredictionError
+from nmt_cli.system.workers import Threads
 from nmt_cli.text.alignment import hard_links
+from nmt_cli.translation import shared_search
 from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.pool import Cancelled, WorkersDied
 from nmt_cli.translation.results import Part
+from nmt_cli.translation.sentence_tasks import SentenceTask, Wanted
+from nmt_cli.translation.shared_search import Job, Searches, SharedSearch, kind_of
+from nmt_cli.translation.step_model import TrainedModels
 
 ONE = Wanted()
 
@@ -30,11 +36,21 @@ def translator(model):
     return open_translator([model], threads=1)
 
 
+def opened(translator, max_waiting=1000, lost=lambda: None):
+    """A search with one worker, which is a thread of the test."""
+    work = SharedSearch([translator], lambda other: SharedSearch([other], None))
+    return Search(Threads(lambda: work, most_workers=1), 1, workers=1, max_waiting=max_waiting, lost=lost)
+
+
 @pytest.fixture
-def engine(translator):
-    opened = Engine(translator, max_waiting=1000)
-    yield opened
-    opened.close()
+def search(translator):
+    with closing(opened(translator)) as found:
+        yield found
+
+
+@pytest.fixture
+def engine(search):
+    return search.engines[0]
 
 
 class Held:
@@ -89,14 +105,14 @@ def test_who_asks_alone_and_who_asks_among_others_get_the_same(engine, translato
         answers = list(pool.map(lambda start: engine.translate(lines[start::10], ONE), range(10)))
     for start, answer in enumerate(answers):
         assert texts(answer) == [one.text for one in alone[start::10]]
-    assert engine.counts.batches < len(lines)
+    assert engine.counted().batches < len(lines)
 
 
 def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
     adapting = open_translator([model], threads=1, normalize_input=True)
-    opened = Engine(adapting, max_waiting=10)
-    usual, shouted = (texts(opened.translate([line], ONE)) for line in ("Where is the car?", "WHERE IS THE CAR?"))
-    opened.close()
+    with closing(opened(adapting)) as search:
+        (engine,) = search.engines
+        usual, shouted = (texts(engine.translate([line], ONE)) for line in ("Where is the car?", "WHERE IS THE CAR?"))
     assert shouted == [usual[0].upper()]
     assert shouted[0].isupper()
 
@@ -105,12 +121,10 @@ def test_numbers_are_kept_for_whoever_asks(model, corpus):
     """Sentences without numbers share their searches as ever; those with numbers have their own."""
     lines = [*(corpus / "dev.en").read_text().splitlines()[:20], "The house 4711 is small.", "B12 is red."]
     translator = open_translator([model], threads=1, normalize_input=True)
-    engine = Engine(translator, max_waiting=100)
-    try:
+    with closing(opened(translator)) as search:
+        (engine,) = search.engines
         alone = [texts(engine.translate([line], ONE)) for line in lines]
         together = engine.translate(lines, ONE)
-    finally:
-        engine.close()
     assert [[text] for text in texts(together)] == alone
     assert texts(together) == texts(list(translator.translate(lines)))
     assert [text.count(number) for text, number in zip(texts(together)[-2:], ("4711", "B12"), strict=True)] == [1, 1]
@@ -120,20 +134,17 @@ def test_numbers_are_kept_for_whoever_asks(model, corpus):
 def test_a_sentence_does_not_enter_a_search_that_cannot_do_what_it_needs(model, monkeypatch, line):
     """A number needs a search that must say it, and an emoji one that keeps its attention."""
     translator = open_translator([model], threads=1, normalize_input=True)
-    engine, holding = Engine(translator, max_waiting=100), Held(translator)
-    monkeypatch.setattr(type(translator), "search_by_steps", holding.patched)
-    try:
+    with closing(opened(translator)) as search:
+        (engine,), holding = search.engines, Held(translator)
+        monkeypatch.setattr(type(translator), "search_by_steps", holding.patched)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(engine.translate, ["The house is small."], ONE)
             assert holding.started.wait(30)
             second = pool.submit(engine.translate, [line], ONE)
-            wait_for(lambda: engine.num_waiting == 1)
+            wait_for(lambda: engine.counted().waiting == 1)
             holding.go_on.set()
             assert texts(second.result()) == texts(translator.translate([line]))
             assert texts(first.result()) == texts(translator.translate(["The house is small."]))
-    finally:
-        holding.go_on.set()
-        engine.close()
 
 
 def test_sentences_enter_the_search_that_runs(engine, held):
@@ -141,7 +152,7 @@ def test_sentences_enter_the_search_that_runs(engine, held):
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word], ONE) for word in ("the cat", "the dog", "the sun")]
-        wait_for(lambda: engine.num_waiting == 3)
+        wait_for(lambda: engine.counted().waiting == 3)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
     assert len(held.searches) == 1
@@ -154,16 +165,17 @@ def test_newcomers_get_what_they_would_get_alone(translator, held, corpus, at_on
     held.go_on.set()
     lines = (corpus / "test.en").read_text().splitlines()[:40]
     alone = {line: found.translations[0] for line, found in zip(lines, translator.translate(lines), strict=True)}
+    options = translator.options.model_copy(update={"batch_tokens": at_once * 16 * translator.options.beam_size})
+    search = opened(replace(translator, options=options))
+    (engine,) = search.engines
     held.entered.clear()
     held.searches.clear()
-    options = translator.options.model_copy(update={"batch_tokens": at_once * 16 * translator.options.beam_size})
-    opened = Engine(replace(translator, options=options), max_waiting=1000)
     rng = random.Random(at_once)
     requests = [rng.sample(lines, rng.choice([1, 1, 1, 2, 5, 20])) for _ in range(25)]
 
     def ask(request):
         time.sleep(rng.random() / 20)
-        return opened.translate(request, ONE)
+        return engine.translate(request, ONE)
 
     with ThreadPoolExecutor(12) as pool:
         for request, answer in zip(requests, pool.map(ask, requests), strict=True):
@@ -171,7 +183,7 @@ def test_newcomers_get_what_they_would_get_alone(translator, held, corpus, at_on
                 assert found.source == line
                 assert found.translations[0].text == alone[line].text
                 assert found.translations[0].score == pytest.approx(alone[line].score, abs=1e-4)
-    opened.close()
+    search.close()
     assert len(held.entered) > len(held.searches)
 
 
@@ -180,12 +192,12 @@ def test_a_short_request_does_not_wait_for_a_book(engine, held):
         long = pool.submit(engine.translate, ["the cat sees the dog"] * 600, ONE)
         held.started.wait(10)
         short = pool.submit(engine.translate, ["the car"], ONE)
-        wait_for(lambda: engine.num_waiting > 0)
+        wait_for(lambda: engine.counted().waiting > 0)
         held.go_on.set()
         short.result(30)
         assert not long.done()
-        assert held.entered[1] == ["the car"]
-        assert len(long.result(120)) == 600
+        assert ["the car"] in held.entered
+        assert len(long.result(30)) == 600
 
 
 def test_requests_of_like_size_share_a_search(engine, held):
@@ -193,7 +205,7 @@ def test_requests_of_like_size_share_a_search(engine, held):
         first = pool.submit(engine.translate, ["the car"] * 2, ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word] * 9, ONE) for word in ("the cat", "the dog", "the sun")]
-        wait_for(lambda: engine.num_waiting == 27)
+        wait_for(lambda: engine.counted().waiting == 27)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
     assert [len(group) for group in held.entered] == [2, 27]
@@ -202,8 +214,8 @@ def test_requests_of_like_size_share_a_search(engine, held):
 @pytest.mark.parametrize("rare", [["the cat sees the dog and " * 18], ["the cat sees the dog and " * 18] * 9])
 def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine, monkeypatch, rare):
     """The search that runs takes newcomers for ever, if nobody tells it to end."""
-    monkeypatch.setattr(engine_module, "MAX_LIVE", 1 if len(rare) == 1 else 2)
-    monkeypatch.setattr(engine_module, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(shared_search, "MAX_LIVE", 1 if len(rare) == 1 else 2)
+    monkeypatch.setattr(shared_search, "MAX_SECONDS", 0.2)
     asked = threading.Event()
     until = time.monotonic() + 20
     answered = []
@@ -233,6 +245,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
         for _ in range(9):
             asked.release()
             assert go_on.acquire(timeout=30)
+            yield None  # so that the worker hears of them
             came = more(100)
             given.append(len(came))
             parts += came
@@ -244,7 +257,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
         def come(*counts):
             assert asked.acquire(timeout=30)
             found = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in counts]
-            wait_for(lambda: engine.num_waiting == sum(counts))
+            wait_for(lambda: engine.counted().waiting == sum(counts))
             return found
 
         def step():
@@ -270,32 +283,33 @@ def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         gone = pool.submit(engine.translate, ["the cat"] * 500, ONE, cancellation)
-        wait_for(lambda: engine.num_waiting == 500)
+        wait_for(lambda: engine.counted().waiting == 500)
         cancellation.set()
         with pytest.raises(Cancelled):
             gone.result(10)
         held.go_on.set()
         assert first.result(30)
-    assert engine.num_waiting == 0
+    assert engine.counted().waiting == 0
     assert held.entered == [["the car"]]
 
 
 @pytest.fixture
 def endless(translator, monkeypatch):
     """The search of long sentences goes on, step by step, until it is told to find something."""
-    find, ended = threading.Event(), threading.Event()
+    find, ended, begun = threading.Event(), threading.Event(), threading.Event()
     original = type(translator).search_by_steps
 
     def search(own, parts, observe=None, more=None, **kind):
         try:
             while len(parts[0].ids) > 64 and not find.wait(0.001):
+                begun.set()
                 yield None
             yield from original(own, parts, observe, more, **kind)
         finally:
             ended.set()
 
     monkeypatch.setattr(type(translator), "search_by_steps", search)
-    yield find, ended
+    yield find, begun, ended
     find.set()
 
 
@@ -303,9 +317,10 @@ LONG = "the cat sees the dog and " * 18
 
 
 def test_a_short_request_does_not_wait_until_a_long_sentence_is_done(engine, endless):
-    find, _ = endless
+    find, begun, _ = endless
     with ThreadPoolExecutor(2) as pool:
         long = pool.submit(engine.translate, [LONG], ONE)
+        assert begun.wait(30)
         assert pool.submit(engine.translate, ["the car"], ONE).result(30)
         assert not long.done()
         find.set()
@@ -313,11 +328,12 @@ def test_a_short_request_does_not_wait_until_a_long_sentence_is_done(engine, end
 
 
 def test_a_search_whose_answer_nobody_waits_for_ends(engine, endless):
-    _, ended = endless
+    _, begun, ended = endless
     cancellation = Cancellation()
     with ThreadPoolExecutor(2) as pool:
         gone = pool.submit(engine.translate, [LONG], ONE, cancellation)
-        wait_for(lambda: engine.counts.sentences == 1)
+        assert begun.wait(30)
+        ended.clear()
         cancellation.set()
         with pytest.raises(Cancelled):
             gone.result(10)
@@ -330,7 +346,7 @@ def test_more_than_may_wait_is_told_to_come_back(engine, held):
         pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         pool.submit(engine.translate, ["the cat"] * 600, ONE)
-        wait_for(lambda: engine.num_waiting == 600)
+        wait_for(lambda: engine.counted().waiting == 600)
         with pytest.raises(Busy) as busy:
             engine.translate(["the dog"] * 401, ONE)
         held.go_on.set()
@@ -359,16 +375,23 @@ def test_a_sentence_that_fails_does_not_spoil_the_answers_of_others(engine, tran
         assert len({texts(one.result(30))[0] for one in good}) == 1
 
 
-def test_a_request_ends_with_the_model_that_it_began_with(engine, held, model):
-    other = open_translator([model], threads=1, beam_size=1)
+def test_a_request_ends_with_the_model_that_it_began_with(search, engine, translator, held, model):
+    """Also the tasks of it that no worker had been given when the model was replaced."""
+    other, lines = open_translator([model], threads=1, beam_size=1), [f"the car {number}" for number in range(400)]
+    held.go_on.set()
+    expected = [found.translations[0].score for found in translator.translate(lines)]
+    held.go_on.clear()
+    held.started.clear()
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(engine.translate, ["the car", "the cat sees the dog and the house is red"], ONE)
-        held.started.wait(10)
-        engine.replace(other)
+        first = pool.submit(engine.translate, lines, ONE)
+        assert held.started.wait(30)
+        reloading = pool.submit(search.reload, other)
         held.go_on.set()
-        assert len(first.result(30)) == 2
-    assert engine.translator is other
-    assert texts(engine.translate(["the car"], ONE)) == texts(other.translate(["the car"]))
+        reloading.result(60)
+        assert [one.translations[0].score for one in first.result(60)] == pytest.approx(expected, abs=1e-4)
+    found = [one.translations[0].score for one in engine.translate(lines, ONE)]
+    assert found == pytest.approx([one.translations[0].score for one in other.translate(lines)], abs=1e-4)
+    assert found != pytest.approx(expected, abs=1e-4)
 
 
 def test_alternatives_are_those_of_the_beam(engine, model):
@@ -377,89 +400,97 @@ def test_alternatives_are_those_of_the_beam(engine, model):
     assert [one.text for one in found] == [one.text for one in expected]
 
 
-@pytest.mark.parametrize("place", ["_begin", "_may_begin", "newcomers"])
-def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsys, place):
-    """Requests in work fail; nobody waits for ever, and later requests are answered."""
+@pytest.mark.parametrize("place", ["_begin_turns", "_may_begin", "_newcomers"])
+def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch, capsys, place):
+    """The worker ends, and another one does what it had to do. Requests failed, and all later ones waited for ever."""
 
     def broken(*args):
         monkeypatch.undo()
-        monkeypatch.setattr(engine_module, "FIRST_PAUSE", 0.001)
         raise RuntimeError("a secret text")
 
-    monkeypatch.setattr(engine, place, broken)
+    monkeypatch.setattr(Searches, place, broken)
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in (1, 3)]
-        failed = [one.exception(30) for one in waiting]
-    assert any(isinstance(error, NmtError) and str(error) == "the search failed" for error in failed)
-    assert engine.counts.failures == 1
-    assert engine.num_waiting == 0
+        assert [len(one.result(60)) for one in waiting] == [1, 3]
+    assert (engine.counted().failures, engine.counted().waiting) == (1, 0)
     told = capsys.readouterr().err
-    assert "the search failed, and so did the requests that it had: RuntimeError at " in told
+    assert "error: the search failed: RuntimeError at " in told
     assert "secret" not in told
-    assert texts(engine.translate(["the car"], ONE))
-    assert engine.counted().failures_in_a_row == 0
+    wait_for(lambda: search.problem() is None)
 
 
-def test_after_an_error_the_search_tries_by_itself_whether_it_works(engine, monkeypatch):
-    """Fails if a server that nobody asks stays out of order."""
-    monkeypatch.setattr(engine_module, "FIRST_PAUSE", 0.001)
-    errors = [RuntimeError("first"), RuntimeError("second")]
-    begin = engine._begin
+def test_a_sentence_over_which_every_worker_ends_fails_alone(search, engine, translator, monkeypatch):
+    """Seen to go on for ever where the pool was told of a task only after the step in which its worker ended."""
+    go_on_with = Searches._go_on_with
 
-    def broken():
+    def broken(own, turn):
+        if any(translator.tokenizers[0].decode(part.ids) == "bad car" for _, part in turn.members.values()):
+            raise RuntimeError("a secret text")
+        go_on_with(own, turn)
+
+    monkeypatch.setattr(Searches, "_go_on_with", broken)
+    with ThreadPoolExecutor(8) as pool:
+        good = [pool.submit(engine.translate, ["old car"], ONE) for _ in range(6)]
+        bad = pool.submit(engine.translate, ["old car", "bad car"], ONE)
+        with pytest.raises(WorkersDied, match=r"^sentence 2: 3 processes have ended by themselves over it"):
+            bad.result(30)
+        assert len({texts(one.result(30))[0] for one in good}) == 1
+    assert not search.is_lost
+
+
+def test_after_an_error_the_search_tries_by_itself_whether_it_works(search, engine, monkeypatch):
+    """Fails if a server that nobody asks stays out of order: the request has left when the first worker ends."""
+    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    errors, cancellation = [RuntimeError("first"), RuntimeError("second")], Cancellation()
+    begin = Searches._begin_turns
+
+    def broken(own):
         if errors:
+            cancellation.set()
             raise errors.pop(0)
-        begin()
+        begin(own)
 
-    monkeypatch.setattr(engine, "_begin", broken)
-    with pytest.raises(NmtError, match="the search failed"):
-        engine.translate(["the car"], ONE)
-    wait_for(lambda: engine.counted().failures == 2 and not engine.counted().failures_in_a_row)
-    assert engine.counts.sentences == 1
+    monkeypatch.setattr(Searches, "_begin_turns", broken)
+    with suppress(Cancelled):
+        engine.translate(["the car"], ONE, cancellation)
+    wait_for(lambda: search.counted() == (2, 0))
 
 
-def test_an_engine_whose_search_keeps_failing_pauses_longer_each_time_and_gives_up(translator, monkeypatch, capsys):
+def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
     """Without the end, one lasting error filled the disk with lines of the log, and requests waited for ever."""
-    pauses, ended = [], threading.Event()
-    engine = Engine(translator, max_waiting=10)
-    engine.gave_up = ended.set
-    wait_for_change = engine._changed.wait_for
+    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    ended = threading.Event()
 
-    def recorded(holds, timeout=None):
-        if timeout is not None:
-            pauses.append(timeout)
-            return False
-        return wait_for_change(holds)
-
-    def broken():
+    def broken(_):
         raise RuntimeError("a secret text")
 
-    monkeypatch.setattr(engine._changed, "wait_for", recorded)
-    monkeypatch.setattr(engine, "_begin", broken)
-    with pytest.raises(NmtError, match="the search failed"):
-        engine.translate(["the car"], ONE)
-    assert ended.wait(30)
-    assert pauses == [1, 2, 4, 8]
-    with pytest.raises(Busy):
-        engine.translate(["the car"], ONE)
-    engine.close()
+    with closing(opened(translator, lost=ended.set)) as search:
+        monkeypatch.setattr(Searches, "_begin_turns", broken)
+        with pytest.raises(NmtError):
+            search.engines[0].translate(["the car"], ONE)
+        assert ended.wait(30)
+        assert search.is_lost
+        with pytest.raises(NmtError):
+            search.engines[0].translate(["the car"], ONE)
     told = capsys.readouterr().err
-    assert told.count("the search failed, and so did the requests") == 5
-    assert "the search failed 5 times in a row, so it ends" in told
+    assert told.count("error: the search failed: RuntimeError") == 5
+    assert "so the server ends" in told
+    assert "secret" not in told
 
 
-def test_a_search_that_stands_still_is_known(engine, held, monkeypatch):
+def test_a_search_that_stands_still_is_known(search, engine, held, monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr(engine_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(shared_search, "monotonic", lambda: clock[0])
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(engine.translate, ["the car"], ONE)
         assert held.started.wait(30)
+        assert search.problem() is None
         clock[0] += 40
-        assert engine.counted().stalled == 40
+        assert search.problem() == "it has not gone on for 40 seconds"
         held.go_on.set()
         assert first.result(30)
     clock[0] += 40
-    assert engine.counted().stalled == 0
+    assert search.problem() is None
 
 
 @pytest.mark.parametrize(("count", "kind"), [(1001, TooMuch), (601, Busy)])
@@ -469,26 +500,25 @@ def test_what_is_refused_costs_no_work_and_leaves_nothing_behind(engine, held, m
         first = pool.submit(engine.translate, ["the car"], ONE)
         assert held.started.wait(30)
         second = pool.submit(engine.translate, ["the cat"] * 400, ONE)
-        wait_for(lambda: engine.num_waiting == 400)
-        answers = []
+        wait_for(lambda: engine.counted().waiting == 400)
         with monkeypatch.context() as patched:
             patched.setattr("nmt_cli.translation.translator.parts_of", None)
             with pytest.raises(kind):
-                engine.begin(["the dog"] * count, ONE, lambda *answer: answers.append(answer))
-        assert engine.num_waiting == 400
+                engine.begin(["the dog"] * count, ONE)
+        assert engine.counted().waiting == 400
         held.go_on.set()
         assert len(first.result(30) + second.result(60)) == 401
-    assert answers == []
 
 
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
     """Requests of different kinds do not share a search."""
-    engine = Engine(open_translator([model], threads=1, confidence=True), max_waiting=1000)
+    search = opened(open_translator([model], threads=1, confidence=True))
+    (engine,) = search.engines
     glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
     with ThreadPoolExecutor(3) as pool:
         wanted = [ONE, Wanted(with_confidence=True), Wanted(glossary=glossary)]
         plain, sure, termed = pool.map(lambda one: engine.translate(["the car"] * 3, one), wanted)
-    engine.close()
+    search.close()
     assert {one.translations[0].confidence for one in (*plain, *termed)} == {None}
     assert all(0.0 <= one.translations[0].confidence <= 1.0 for one in sure)
     assert all("bagnole" in text for text in texts(termed))
@@ -496,38 +526,53 @@ def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
     assert "bagnole" not in texts(plain)[0]
 
 
-def job_of(translator, *words):
-    parts = [Part(line, line, 0, (5,) * count, ()) for line, count in enumerate(words)]
-    return Job.of(translator, ONE, parts)
+def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_others(model, monkeypatch):
+    """The short one is measured first. Seen to fail where it was measured again, without its pieces."""
+    original = TrainedModels.observe
+
+    def observe(models, sources, *more):
+        if sources.ids_BS.shape[1] > 16:
+            raise RuntimeError("boom")
+        return original(models, sources, *more)
+
+    class Mailbox:
+        """An inbox that keeps the answers."""
+
+        def __init__(self):
+            self.answers = {}
+
+        def done(self, number, result):
+            self.answers[number] = result.translated[0].translations[0].confidence
+
+        def failed(self, number, error):
+            self.answers[number] = str(error)
+
+    monkeypatch.setattr(TrainedModels, "observe", observe)
+    searches = Searches([open_translator([model], threads=1, confidence=True)], mailbox := Mailbox())
+    for number, count in enumerate((12, 1)):
+        searches._take(number, SentenceTask(0, ("the car " * count,), Wanted(with_confidence=True)))
+    while len(searches._unmeasured) < 2:
+        searches._begin_turns()
+        searches._go_on_with(next(turn for turn in searches._live if turn.kind is not None))
+        if searches._live and searches._live[-1].kind is None:
+            searches._unmeasured += searches._live.pop().jobs()
+    searches._begin_turns()
+    while searches._live:
+        searches._go_on_with(searches._live[0])
+    assert mailbox.answers[0] == "the search failed"
+    assert 0.0 <= mailbox.answers[1] <= 1.0
 
 
-def test_requests_of_one_kind_take_turns_and_kinds_wait_in_order(translator):
-    waiting = Waiting()
-    first, second = job_of(translator, 3, 20, 63, 70), job_of(translator, 4)
-    waiting.add(first)
-    waiting.add(second)
-    short, long = waiting
-    assert (short.width, long.width, waiting.num_sentences) == (64, 128, 5)
-    assert waiting.first(short) is first
-    assert (waiting.has_another(short, long), waiting.has_another(long, short)) == (True, False)
-    assert [job for job, _ in waiting.take(short, 3)] == [first, second, first]
-    assert waiting.count(short) == 1
-    waiting.put_last(short)
-    assert list(waiting) == [long, short]
-    waiting.remove(first)
-    assert (list(waiting), waiting.num_sentences, waiting.take(short, 9)) == ([], 0, [])
-
-
-def test_widths_of_searches_double_for_small_requests(translator):
-    widths = {count: next(iter(job_of(translator, count).waiting)).width for count in (1, 63, 64, 127, 128)}
-    assert widths == {1: 64, 63: 64, 64: 128, 127: 128, 128: 256}
-    large = job_of(translator, *[1, 20, 70] * 3)  # has enough sentences of each width of its own
-    assert [kind.width for kind in large.waiting] == [16, 32, 80]
-
-
-def test_sizes_of_requests_grow_by_eight(translator):
-    sizes = {count: next(iter(job_of(translator, *[1] * count).waiting)).size for count in (1, 7, 8, 63, 64, 511, 512)}
-    assert sizes == {1: 1, 7: 1, 8: 2, 63: 2, 64: 3, 511: 3, 512: 4}
+@pytest.mark.parametrize(
+    ("size", "widths"),
+    [
+        (0, {1: 64, 63: 64, 64: 128, 127: 128, 128: 256}),  # small requests share searches with others
+        (1, {1: 16, 20: 32, 70: 80}),  # a large one has enough sentences of each width of its own
+    ],
+)
+def test_sentences_of_small_requests_share_searches_of_few_widths(translator, size, widths):
+    job = Job(1, SentenceTask(0, (), size=size), translator, None)
+    assert {count: kind_of(job, Part(0, 0, 0, (5,) * count, ())).width for count in widths} == widths
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -545,7 +590,7 @@ def test_a_model_in_memory_needs_its_files_no_longer(model, tmp_path, precision)
 def test_a_very_long_sentence_has_links_but_no_weights(engine, monkeypatch):
     sentence = "the car is red and the sun is here"
     whole = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
-    monkeypatch.setattr("nmt_cli.serve.engine.MAX_WEIGHTS", 8 * len(whole.text.split()))
+    monkeypatch.setattr("nmt_cli.translation.shared_search.MAX_WEIGHTS", 8 * len(whole.text.split()))
     found = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
     assert whole.weights is not None
     assert found.weights is None

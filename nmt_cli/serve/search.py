@@ -1,0 +1,246 @@
+"""The search behind the server: the sentences of all requests in one pool of workers.
+
+A request is refused before anything of it is accepted. What is accepted has tickets of the pool, one for each share of
+its sentences, and each of them is settled once: with translations, with an error, or as cancelled. The process that
+speaks HTTP has this part, and needs no torch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any
+
+from nmt_cli.serve.asking import Busy, Cancellation, Counts, TooMuch
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import NmtError
+from nmt_cli.system.workers import RenewableLauncher
+from nmt_cli.translation.pool import Cancelled, Pool, Ticket
+from nmt_cli.translation.results import Translated
+from nmt_cli.translation.sentence_tasks import AHEAD, PROBE, Abilities, Found, SentenceTask, Wanted, tasks_of
+
+PAUSES = (0.0, 1.0, 2.0, 4.0)
+"""Seconds before the next start after a worker has died; after one more in a row the server ends."""
+MAX_RETRY_SECONDS = 60
+ANSWER_SECONDS = 5.0
+"""Time within which each worker tells its state: no work keeps it from that for long."""
+STALLED_SECONDS = 30.0
+"""Time without progress after which a search is taken to be stuck. Its longest steps take a second or two."""
+
+
+class Search:
+    """The workers, and an engine for each direction."""
+
+    def __init__(
+        self, launcher: RenewableLauncher, directions: int, *, workers: int, max_waiting: int, lost: Callable[[], None]
+    ) -> None:
+        """Start the first worker, and wait until it has loaded all models and translated a word in each direction.
+
+        `lost` is called if the workers keep dying. `max_waiting` sentences of a direction may wait.
+
+        Raises:
+            NmtError: a model cannot be loaded, or does not translate.
+        """
+        self.workers, self.max_waiting = workers, max_waiting
+        self.is_lost = False
+        """True if the workers keep dying, or the search was stuck at the end."""
+        self._lost, self._is_closing = lost, False
+        self._launcher = launcher
+        self._pools: list[Pool] = []
+        """The pool of requests that come now, and before it those whose models were replaced, until they are done."""
+        self._past_deaths = 0
+        """Workers that have died in pools that are done."""
+        self._reloading, self._replacing = threading.Lock(), threading.Lock()
+        try:
+            pool, abilities = self._opened(directions)
+        except BaseException:  # a signal too: nobody would wait for the models
+            self.close()
+            raise
+        self._pools.append(pool)
+        self.engines = [Engine(self, direction, found) for direction, found in enumerate(abilities)]
+
+    def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
+        """Accept the tasks of a request, all for the same models: the newest ones."""
+        with self._replacing:
+            return [self._pools[-1].submit(task, priority=task.size) for task in tasks]
+
+    def reload(self, what: Any) -> None:
+        """Translate what comes from now on with a model that is loaded anew; what has begun ends with the one before.
+
+        Raises:
+            NmtError: it cannot be loaded, or does not translate, so the model of before goes on.
+        """
+        with self._reloading:
+            self._launcher.renew(what)
+            pool, abilities = self._opened(len(self.engines))
+            for engine, found in zip(self.engines, abilities, strict=True):
+                engine.abilities = found
+            with self._replacing:
+                old = self._pools[-1]
+                self._pools.append(pool)
+        threading.Thread(target=self._end, args=(old,), name="nmt-old-models", daemon=True).start()
+
+    def _end(self, pool: Pool) -> None:
+        pool.end(drain=True)
+        with self._replacing:
+            self._past_deaths += pool.status().deaths
+            self._pools.remove(pool)
+
+    def _opened(self, directions: int) -> tuple[Pool, list[Abilities]]:
+        """Return a new pool, whose first worker has translated a word in each direction."""
+        probe = SentenceTask(0, (PROBE,), places=(0,))
+        pool = Pool(
+            self._launcher, workers=self.workers, ahead=AHEAD, probe=probe, pauses=PAUSES, lost=lambda: self._lose(pool)
+        )
+        try:
+            tickets = [pool.submit(SentenceTask(number, (PROBE,), places=(0,))) for number in range(directions)]
+            return pool, [ticket.result().abilities for ticket in tickets]
+        except BaseException:
+            pool.end()
+            raise
+
+    def _lose(self, pool: Pool) -> None:
+        """Have the server end where the pool in use has given up."""
+        if pool in self._pools and not self._is_closing:
+            self.is_lost = True
+            log("error: the workers that search end one after the other, so the server ends")
+            self._lost()
+
+    def counted(self) -> tuple[int, int]:
+        """Return how many workers have died, and how many of them since one last did what it should."""
+        with self._replacing:
+            status = [pool.status() for pool in self._pools]
+            return self._past_deaths + sum(one.deaths for one in status), status[-1].failures_in_a_row
+
+    def problem(self) -> str | None:
+        """Return why the search does not work, in a few words, or None if it works. Blocks for some seconds at most."""
+        try:
+            stalled = max((told or 0.0 for told in self._pools[-1].asked(ANSWER_SECONDS)), default=0.0)
+        except (NmtError, TimeoutError) as error:
+            return str(error)
+        if self.counted()[1]:
+            return "it has failed and has not found a translation since"
+        return f"it has not gone on for {stalled:.0f} seconds" if stalled > STALLED_SECONDS else None
+
+    def end_when_stuck(self) -> None:
+        """From now on, end the workers if the search gets stuck, so that no request waits for ever."""
+        threading.Thread(target=self._end_when_stuck, name="nmt-stuck", daemon=True).start()
+
+    def _end_when_stuck(self) -> None:
+        since = monotonic()
+        while not self._is_closing and not self.is_lost:
+            problem = self.problem()
+            if problem is None:
+                since = monotonic()
+            elif monotonic() - since > STALLED_SECONDS:
+                log(f"error: the search does not work ({problem}), so its processes are ended")
+                self.is_lost = True
+                self._end_pools()
+                return
+            sleep(1)
+
+    def _end_pools(self) -> None:
+        for pool in tuple(self._pools):
+            pool.end()
+
+    def close(self) -> None:
+        """End all workers at once; what is still asked is cancelled."""
+        self._is_closing = True
+        self._end_pools()
+        self._launcher.close()
+
+
+class Engine:
+    """Translates the sentences of many requests in one direction."""
+
+    def __init__(self, search: Search, direction: int, abilities: Abilities) -> None:
+        self.abilities = abilities
+        """Properties of the model."""
+        self._search, self._direction = search, direction
+        self._lock = threading.Lock()
+        self._sentences: dict[Ticket, int] = {}
+        """The number of sentences of each ticket that is not settled."""
+        self._counts = Counts()
+
+    def translate(
+        self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
+    ) -> list[Translated]:
+        """Return the translations of each sentence; see `AnyEngine`."""
+        request = self.begin(sentences, wanted)
+        if cancellation is not None:
+            cancellation.add(request.cancel)
+        return request.result()
+
+    def begin(self, sentences: Sequence[str], wanted: Wanted) -> Request:
+        """Begin the translation of some sentences.
+
+        Raises:
+            TooMuch, Busy: there is no room, so no request exists.
+        """
+        most = self._search.max_waiting
+        if len(sentences) > most:
+            raise TooMuch(f"{len(sentences):,} sentences are more than {most:,}; send them in parts")
+        with self._lock:
+            num_waiting = self._num_waiting()
+            if num_waiting + len(sentences) > most:
+                raise Busy(self._seconds_to_wait(num_waiting))
+            tasks = tasks_of(self._direction, sentences, wanted, self._search.workers)
+            tickets = self._search.submit(tasks)
+            self._sentences |= {ticket: len(task.sentences) for ticket, task in zip(tickets, tasks, strict=True)}
+        for ticket in tickets:
+            ticket.on_settled(self._settled)
+        return Request([task.places for task in tasks], tickets)
+
+    def counted(self) -> Counts:
+        """Return the counts as they are now."""
+        deaths, _ = self._search.counted()
+        with self._lock:
+            return self._counts._replace(failures=deaths, waiting=self._num_waiting())
+
+    def _num_waiting(self) -> int:
+        return sum(number for ticket, number in self._sentences.items() if not (ticket.has_begun or ticket.is_settled))
+
+    def _settled(self, ticket: Ticket) -> None:
+        with self._lock:
+            self._sentences.pop(ticket, None)
+            with suppress(Exception):  # what failed or was cancelled is not counted
+                self._counts = self._counts.plus(ticket.result(0).spent)
+
+    def _seconds_to_wait(self, num_waiting: int) -> int:
+        """Return after how many seconds it is worth asking again."""
+        if not self._counts.seconds:
+            return 1
+        speed = self._counts.sentences / self._counts.seconds * self._search.workers
+        return max(1, min(MAX_RETRY_SECONDS, round(num_waiting / speed / 2)))
+
+
+class Request:
+    """The translation of some sentences for a client."""
+
+    def __init__(self, places: Sequence[Sequence[int]], tickets: Sequence[Ticket]) -> None:
+        self._places, self._tickets = places, tickets
+
+    def result(self, timeout: float | None = None) -> list[Translated]:
+        """Wait for the translations of all sentences, and return them in order.
+
+        Raises:
+            Cancelled: the request was cancelled.
+            NmtError: it has failed.
+            TimeoutError: a part of it is not done yet.
+        """
+        translated: dict[int, Translated] = {}
+        try:
+            for places, ticket in zip(self._places, self._tickets, strict=True):
+                found: Found = ticket.result(timeout)
+                translated.update(zip(places, found.translated, strict=True))
+        except (NmtError, Cancelled):
+            self.cancel()  # nobody waits for the rest
+            raise
+        return [translated[place] for place in range(len(translated))]
+
+    def cancel(self) -> None:
+        """Have what is not done yet left out. Any thread may call this, any number of times."""
+        for ticket in self._tickets:
+            ticket.cancel()

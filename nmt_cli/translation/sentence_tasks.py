@@ -1,0 +1,111 @@
+"""Sentences of many clients through one pool: what is asked of a worker, and what comes back. It needs no torch.
+
+A worker does many such tasks at once (`shared_search`). A request of many sentences is cut into several tasks, so that
+all workers have a share of it. Requests have classes of size, each with a queue of its own, so a short one does not
+wait for a book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt_cli.translation.results import Translated
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.glossary import Glossary
+
+SIZES = (8, 64, 512)
+"""Sentences from which on a request is of the next class."""
+AHEAD = (64, 8, 4, 4)
+"""Tasks of each class that a worker has at a time."""
+TASK_SENTENCES = 64
+"""Sentences of a task at most: a worker makes their pieces at once, for some 10 ms."""
+PROBE = "a"
+"""Text whose translation shows that a model or a search works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Request for each sentence: how many translations, and what else is needed of them."""
+
+    n_best: int = 1
+    with_alignment: bool = False
+    prefix: str = ""
+    """Beginning that each translation must have."""
+    with_confidence: bool = False
+    glossary: Glossary | None = None
+    """Terms that each translation must have."""
+
+
+class Abilities(NamedTuple):
+    """Properties of a model on which the fields of an answer depend."""
+
+    alignment: bool
+    """True if it has attention, so that words can be aligned."""
+    confidence: bool
+    """True if it has a calibration, so that it has confidence."""
+
+
+class Spent(NamedTuple):
+    """Work of the search since the last result in a direction."""
+
+    sentences: int = 0
+    batches: int = 0
+    """Groups of sentences that have entered a search together."""
+    seconds: float = 0.0
+
+
+class Found(NamedTuple):
+    """The result of a task."""
+
+    translated: list[Translated]
+    abilities: Abilities
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTask:
+    """Sentences to translate."""
+
+    direction: int
+    """The number of the direction among those that the workers know."""
+    sentences: tuple[str, ...]
+    wanted: Wanted = Wanted()
+    size: int = 0
+    """The class of the whole request."""
+    places: tuple[int, ...] = ()
+    """The place of each sentence in the request, from 0."""
+
+    def alone(self) -> list[SentenceTask]:
+        """Return a task for each sentence."""
+        each = zip(self.sentences, self.places, strict=True)
+        return [replace(self, sentences=(sentence,), places=(place,)) for sentence, place in each]
+
+    def joined(self, results: Sequence[Found]) -> Found:
+        """Return the result of this task from those of its sentences."""
+        translated = list(chain.from_iterable(found.translated for found in results))
+        spent = Spent(*map(sum, zip(*(found.spent for found in results), strict=True)))
+        return Found(translated, results[0].abilities, spent)
+
+    def name(self) -> str:
+        """Return how a message names the first sentence."""
+        return f"sentence {self.places[0] + 1:,}" if self.places else "no sentence"
+
+
+def size_of(num_sentences: int) -> int:
+    """Return the class of a request."""
+    return sum(num_sentences >= first for first in SIZES)
+
+
+def tasks_of(direction: int, sentences: Sequence[str], wanted: Wanted, workers: int) -> list[SentenceTask]:
+    """Return the tasks of a request, each with sentences of like length."""
+    size, places = size_of(len(sentences)), tuple(range(len(sentences)))
+    step = len(sentences) or 1
+    if size:
+        places = tuple(sorted(places, key=lambda place: -len(sentences[place])))
+        step = min(TASK_SENTENCES, max(SIZES[0], -(-len(places) // workers)))
+    cuts = [places[start : start + step] for start in range(0, len(places), step)]
+    return [SentenceTask(direction, tuple(sentences[place] for place in cut), wanted, size, cut) for cut in cuts]

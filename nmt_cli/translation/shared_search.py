@@ -1,0 +1,385 @@
+"""A worker that searches the sentences of many tasks together, so that nobody waits for another's book.
+
+A search takes sentences of like length, from requests of like size, and takes more of them while it runs, so that it is
+full where many ask at once. Several searches take turns, and each has as much time as it has tasks. So what is short
+begins at once beside a book. In fp32 the translation of a sentence does not depend on the others in its search
+(docs/adr/0028), so neither does an answer depend on who else is asking.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
+from typing import Any, NamedTuple
+
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import InputError, NmtError, place_of
+from nmt_cli.system.workers import Inbox, Message
+from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.long_lines import PartTranslations
+from nmt_cli.translation.results import Counts, Part, Translated
+from nmt_cli.translation.rows import padded_width
+from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent, Wanted
+from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.translator import PartByPart, Translator
+
+MIN_WIDTH = 64
+"""The most positions of a source in the search of the shortest sentences of small requests, which most share."""
+MAX_LIVE = 4
+"""Searches that may take turns. The last place is kept for small requests."""
+GATHER_STEPS = 6
+"""Most steps for which newcomers wait until they are half as many as those in the search. Few rows cost much."""
+MAX_SECONDS = 2.0
+"""Time after which a search takes no more newcomers if others wait for its end."""
+MAX_WEIGHTS = 1_000_000
+"""Word pairs of a sentence beyond which an answer has hard links only: its weights take 8 MB at most."""
+MAX_GLOSSARIES = 8
+"""Glossaries whose terms are kept as pieces. The tasks of a request have one glossary."""
+
+
+class Kind(NamedTuple):
+    """Properties that all sentences of a search share."""
+
+    direction: int
+    size: int
+    """Class of the request; 0 for small ones, whose sentences of several lengths are searched together."""
+    width: int
+    """The most positions of a source. For small requests that is 64, 128, 256, and so on."""
+    wanted: Wanted
+    terms: TermFinder | None
+    has_constraints: bool
+    """True if the search may not generate what it likes, as where a sentence has a number to keep."""
+    has_weights: bool
+    """True if the search records its weights, as where a sentence has brackets that the model does not know."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A task, as far as it has come."""
+
+    number: int
+    task: SentenceTask
+    translator: Translator
+    steps: PartByPart
+    missing: int = 0
+    """Sentences that are not translated yet; one that is too long for the model counts as several."""
+    found: list[PartTranslations] = field(default_factory=list)
+    is_over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A search, or a measurement of confidence, as far as it has come. It goes on by one step at a time."""
+
+    kind: Kind | None
+    """None for a measurement."""
+    direction: int
+    seconds: float
+    """Time that its steps have taken, for each task in it."""
+    began: float
+    steps: Iterator[None] = field(init=False)
+    members: dict[int, tuple[Job, Part]] = field(default_factory=dict)
+    """The sentences in it, by the identity of their parts."""
+    steps_alone: int = 0
+    """Steps since newcomers have entered."""
+
+    def jobs(self) -> set[Job]:
+        """Return the tasks that have sentences in it."""
+        return {job for job, _ in self.members.values()}
+
+
+class SharedSearch:
+    """The work of a worker that does `SentenceTask`s, many at once."""
+
+    def __init__(self, translators: Sequence[Translator], renewed: Callable[[Any], SharedSearch]) -> None:
+        """Take a translator for each direction, and what returns this work with a model loaded anew."""
+        self._translators, self.renewed = translators, renewed
+
+    def __call__(self, inbox: Inbox) -> None:
+        """Do the tasks of the inbox until it ends; an unexpected error ends the worker, and another does its tasks."""
+        try:
+            Searches(self._translators, inbox).run()
+        except Exception as error:
+            log(f"error: the search failed: {place_of(error)}")
+            raise SystemExit(1) from None
+
+
+class Searches:
+    """The tasks of a worker, and the searches that take turns."""
+
+    def __init__(self, translators: Sequence[Translator], inbox: Inbox) -> None:
+        self._translators, self._inbox = translators, inbox
+        self._jobs: dict[int, Job] = {}
+        """The tasks that are not done, by their numbers."""
+        self._waiting: dict[Kind, deque[tuple[Job, Part]]] = {}
+        """Sentences that no search has taken yet, the kind that has waited longest first."""
+        self._unmeasured: list[Job] = []
+        """Tasks that are translated, and whose confidence is still to be measured."""
+        self._live: list[Turn] = []
+        self._spent = [Spent()] * len(translators)
+        self._glossaries: deque[tuple[int, Glossary, Translator]] = deque(maxlen=MAX_GLOSSARIES)
+        self._progress = monotonic()
+        inbox.state, inbox.holds = self._stalled, True
+
+    def _stalled(self) -> float:
+        """Return the seconds since a search last went on; 0 if there is nothing to do."""
+        return monotonic() - self._progress if self._jobs else 0.0
+
+    def run(self) -> None:
+        """Do tasks until the inbox ends."""
+        while self._hear():
+            self._forget_cancelled()
+            self._begin_turns()
+            if self._live:
+                self._go_on_with(min(self._live, key=lambda turn: turn.seconds))
+
+    def _hear(self) -> bool:
+        """Begin the tasks that have come, and wait for one if there is nothing to do; return False at the end."""
+        if not self._jobs:
+            self._live.clear()  # searches that have found all, but have not ended yet
+            self._inbox.flush()
+        came: list[Message] = []
+        while (message := self._inbox.next(waits=not self._jobs and not came)) is not None:
+            came.append(message)
+        self._inbox.flush()  # whoever replaces this worker must know what it was doing
+        for message in came:
+            self._progress = monotonic()
+            self._take(message.number, message.value)
+        return not self._inbox.has_ended
+
+    def _take(self, number: int, task: SentenceTask) -> None:
+        try:
+            translator = self._translator(task)
+            lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in task.sentences]
+            steps = translator.by_parts(lines, [task.wanted.prefix] * len(lines) if task.wanted.prefix else None)
+        except Exception as error:
+            self._inbox.failed(number, _told(error))
+            return
+        self._jobs[number] = job = Job(number, task, translator, steps)
+        self._advance(job, partial(next, steps))
+
+    def _translator(self, task: SentenceTask) -> Translator:
+        """Return the translator of a task.
+
+        Raises:
+            InputError: the model cannot do with the glossary.
+        """
+        wanted, translator = task.wanted, self._translators[task.direction]
+        options = translator.options.model_copy(
+            update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
+        )
+        if wanted.glossary is not None:
+            translator = self._with_glossary(task.direction, wanted.glossary)
+        estimator = translator.estimator if wanted.with_confidence else None
+        return replace(translator, options=options, estimator=estimator, counts=Counts(), max_weights=MAX_WEIGHTS)
+
+    def _with_glossary(self, direction: int, glossary: Glossary) -> Translator:
+        for known, own, translator in self._glossaries:
+            if known == direction and own.entries == glossary.entries:
+                return translator
+        translator = self._translators[direction]
+        if not translator.models.has_attention:
+            raise InputError("this model has no attention, so glossary is not possible")
+        terms = TermFinder(translator.tokenizers, glossary)
+        translator = replace(translator, normalizer=translator.normalizer.with_glossary(glossary), terms=terms)
+        self._glossaries.append((direction, glossary, translator))
+        return translator
+
+    def _advance(self, job: Job, step: Callable[[], Sequence[Part]]) -> None:
+        """Let the sentences of the next step of a task wait for a search, or end it after the last one."""
+        try:
+            parts = step()
+            while not parts:
+                parts = job.steps.send([])
+        except StopIteration as end:
+            self._end(job, end.value)
+        except Exception as error:
+            self._fail(job, error)
+        else:
+            job.missing, job.found = len(parts), []
+            for part in parts:
+                self._waiting.setdefault(kind_of(job, part), deque()).append((job, part))
+
+    def _end(self, job: Job, translated: list[Translated]) -> None:
+        direction, translator = job.task.direction, self._translators[job.task.direction]
+        abilities = Abilities(translator.models.has_attention, translator.estimator is not None)
+        spent, self._spent[direction] = self._spent[direction], Spent()
+        if self._close(job):
+            self._inbox.done(job.number, Found(translated, abilities, spent))
+
+    def _fail(self, job: Job, error: Exception | None) -> None:
+        """End a task with an error, or with none where nobody waits for it."""
+        if self._close(job):
+            self._inbox.failed(job.number, error and _told(error))
+
+    def _close(self, job: Job) -> bool:
+        """Forget a task; return False if it is over already."""
+        was_over, job.is_over = job.is_over, True
+        self._jobs.pop(job.number, None)
+        return not was_over
+
+    def _forget_cancelled(self) -> None:
+        gone = [job for job in self._jobs.values() if self._inbox.is_cancelled(job.number)]
+        for job in gone:
+            self._fail(job, None)
+        if gone:
+            left = {kind: deque(one for one in own if not one[0].is_over) for kind, own in self._waiting.items()}
+            self._waiting = {kind: own for kind, own in left.items() if own}
+            self._unmeasured = [job for job in self._unmeasured if not job.is_over]
+            # A search whose answers nobody waits for ends at once, so that its memory is free.
+            self._live = [turn for turn in self._live if any(not job.is_over for job in turn.jobs())]
+
+    # Turns ----------------------------------------------------------------------------------------------------------
+
+    def _begin_turns(self) -> None:
+        """Begin what has a place."""
+        # They have had the time of the others, who would else stand still until they have.
+        seconds = min((turn.seconds for turn in self._live), default=0.0)
+        if self._unmeasured and all(turn.kind is not None for turn in self._live):
+            direction = self._unmeasured[0].task.direction
+            same = [job for job in self._unmeasured if job.task.direction == direction]
+            self._unmeasured = [job for job in self._unmeasured if job.task.direction != direction]
+            turn = Turn(None, direction, seconds, monotonic())
+            turn.members = {id(part): (job, part) for job in same for part, _ in job.found}
+            turn.steps = self._measured(same)
+            self._live.append(turn)
+        for kind in tuple(self._waiting):
+            if self._may_begin(kind):
+                turn = Turn(kind, kind.direction, seconds, monotonic())
+                translator = self._waiting[kind][0][0].translator
+                # Most small ones have about half of their width.
+                at_once = translator.at_once(kind.width if kind.size else kind.width // 2)
+                first = self._newcomers(turn, kind, at_once)
+                turn.steps = self._searched(turn, kind, translator, first, at_once)
+                self._live.append(turn)
+
+    def _kinds(self) -> list[Kind]:
+        return [turn.kind for turn in self._live if turn.kind is not None]
+
+    def _may_begin(self, kind: Kind) -> bool:
+        """Return whether a kind of sentence has a place: large requests of one size have one place for all lengths."""
+        kinds = self._kinds()
+        if kind.size:
+            return len(kinds) < MAX_LIVE - 1 and all(other.size != kind.size for other in kinds)
+        return len(kinds) < MAX_LIVE and kind not in kinds
+
+    def _must_end(self, turn: Turn) -> bool:
+        """Return whether another task has waited long enough for the place of a search."""
+        if monotonic() - turn.began < MAX_SECONDS:
+            return False
+        kinds, jobs = self._kinds(), turn.jobs()
+        return any(kind not in kinds and own[0][0] not in jobs for kind, own in self._waiting.items())
+
+    def _go_on_with(self, turn: Turn) -> None:
+        """Go on with a search or a measurement by one step."""
+        began, num_tasks = monotonic(), max(1, len(turn.jobs()))
+        for _ in turn.steps:
+            break
+        else:
+            self._live.remove(turn)
+            if turn.kind in self._waiting:  # the other kinds go first
+                self._waiting[turn.kind] = self._waiting.pop(turn.kind)
+        self._progress = monotonic()
+        turn.seconds += (self._progress - began) / num_tasks
+        spent = self._spent[turn.direction]
+        self._spent[turn.direction] = spent._replace(seconds=spent.seconds + self._progress - began)
+
+    def _newcomers(self, turn: Turn, kind: Kind, room: int) -> list[Part]:
+        """Return sentences that are to enter a search now."""
+        waiting = self._waiting.get(kind, ())
+        number = min(room, len(waiting))
+        is_worth_it = 2 * number >= len(turn.members) or turn.steps_alone >= GATHER_STEPS
+        if not number or not is_worth_it or self._must_end(turn):
+            turn.steps_alone += 1
+            return []
+        taken = [self._waiting[kind].popleft() for _ in range(number)]
+        if not self._waiting[kind]:
+            del self._waiting[kind]
+        turn.steps_alone = 0
+        turn.members.update((id(part), (job, part)) for job, part in taken)
+        sentences, batches, seconds = self._spent[kind.direction]
+        self._spent[kind.direction] = Spent(sentences + number, batches + 1, seconds)
+        return [part for _, part in taken]
+
+    def _searched(
+        self, turn: Turn, kind: Kind, translator: Translator, first: Sequence[Part], at_once: int
+    ) -> Iterator[None]:
+        """Search sentences of a kind, and pause after each step."""
+        more = None if kind.has_constraints else partial(self._newcomers, turn, kind)
+        try:
+            for found in translator.search_by_steps(first, more=more, at_once=at_once):
+                if found is not None:
+                    self._answer(turn.members[id(found[0])][0], *found)
+                    del turn.members[id(found[0])]
+                yield
+        except Exception:
+            self._search_each(turn)
+
+    def _search_each(self, turn: Turn) -> None:
+        """Search each sentence alone, so that the one that fails does not spoil the others' answers."""
+        for job, part in turn.members.values():
+            try:
+                for found in () if job.is_over else job.translator.search([part]):
+                    self._answer(job, *found)
+            except Exception as error:
+                self._fail(job, error)
+
+    def _answer(self, job: Job, part: Part, hypotheses: Any) -> None:
+        """Give a task the translations of a sentence."""
+        self._progress = monotonic()
+        job.found.append(job.translator.finish(part, hypotheses))
+        job.missing -= 1
+        if job.missing or job.is_over:
+            return
+        if job.translator.estimator is None:
+            self._advance(job, partial(job.steps.send, job.found))
+        else:
+            self._unmeasured.append(job)
+
+    def _measured(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """Measure how sure the models are of the translations of some tasks, and pause after each batch."""
+        try:
+            yield from _measure(jobs)
+        except Exception:  # one of them fails, perhaps, and does not spoil the others
+            for job in jobs:
+                try:
+                    for _ in _measure([job]):
+                        pass
+                except Exception as error:
+                    self._fail(job, error)
+        for job in jobs:
+            if not job.is_over:
+                self._advance(job, partial(job.steps.send, job.found))
+
+
+def _measure(jobs: Sequence[Job]) -> Iterator[None]:
+    translator = jobs[0].translator
+    assert translator.estimator is not None
+    found = [of_part for job in jobs for of_part in job.found]
+    return translator.estimator.measure(translator.models, found, translator.options.batch_tokens)
+
+
+def kind_of(job: Job, part: Part) -> Kind:
+    """Return what a sentence of a task needs of its search."""
+    task, width = job.task, padded_width(part.ids)
+    if not task.size:
+        shared = MIN_WIDTH
+        while shared < width:
+            shared *= 2
+        width = shared
+    wanted, terms = task.wanted, None
+    if wanted.glossary is not None:
+        wanted, terms = replace(wanted, glossary=None), job.translator.terms
+    is_bound = bool(wanted.prefix) or terms is not None or part.constraints is not None
+    return Kind(task.direction, task.size, width, wanted, terms, is_bound, part.needs_weights)
+
+
+def _told(error: Exception) -> NmtError:
+    """Return an error as its client is told; one of no kind that users meet is logged."""
+    if isinstance(error, NmtError):
+        return error
+    log(f"error: {place_of(error)}")
+    return NmtError("the search failed")
