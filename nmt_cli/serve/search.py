@@ -92,8 +92,9 @@ class Search:
         """Return a new pool, whose first worker has translated a word in each direction."""
         probe = SentenceTask(0, (PROBE,), places=(0,))
         pool = Pool(
-            self._launcher, workers=self.workers, ahead=AHEAD, probe=probe, pauses=PAUSES, lost=lambda: self._lose(pool)
-        )
+            self._launcher, workers=self.workers, ahead=AHEAD, probe=probe, pauses=PAUSES,
+            lost=lambda error: self._lose(pool, error),
+        )  # fmt: skip
         try:
             tickets = [pool.submit(SentenceTask(number, (PROBE,), places=(0,))) for number in range(directions)]
             return pool, [ticket.result().abilities for ticket in tickets]
@@ -101,11 +102,11 @@ class Search:
             pool.end()
             raise
 
-    def _lose(self, pool: Pool) -> None:
+    def _lose(self, pool: Pool, error: NmtError) -> None:
         """Have the server end where the pool in use has given up."""
         if pool in self._pools and not self._is_closing:
             self.is_lost = True
-            log("error: the workers that search end one after the other, so the server ends")
+            log(f"error: the search does not work, so the server ends: {error}")
             self._lost()
 
     def counted(self) -> tuple[int, int]:

@@ -144,7 +144,7 @@ class Pool:
         ahead: Sequence[int] = (),
         probe: Task | None = None,
         pauses: Sequence[float] = PAUSES,
-        lost: Callable[[], None] = lambda: None,
+        lost: Callable[[NmtError], None] = lambda _: None,
     ) -> None:
         """Begin, with as many workers at most; they are started when there are tasks for them.
 
@@ -155,7 +155,7 @@ class Pool:
             probe: a task for the first worker after one has died, which shows whether workers work. Without it, they do
                 where a task is begun.
             pauses: see `PAUSES`.
-            lost: is called if the pool gives up.
+            lost: is called with the reason if the pool gives up.
         """
         self._launcher, self._num_workers = launcher, workers
         self._ahead, self._probe, self._pauses, self._lost = ahead, probe, pauses, lost
@@ -466,4 +466,4 @@ class Pool:
         for number in list(self._tickets):
             self._settle(number, error=self._fatal or Cancelled())
         if self._fatal is not None:
-            self._lost()
+            self._lost(self._fatal)

@@ -173,7 +173,10 @@ def test_where_all_workers_die_the_server_ends(monkeypatch, tmp_path, capsys):
         assert lost.wait(60)
         assert search.is_lost
         assert search.problem() is not None
-    assert "the workers that search end one after the other, so the server ends" in capsys.readouterr().err
+    assert (
+        "error: the search does not work, so the server ends: the workers end one after the other"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_worker_that_does_not_answer_is_known_and_ended_when_the_server_ends(spoken, monkeypatch, capsys):

@@ -155,7 +155,7 @@ def test_a_pool_whose_workers_keep_dying_gives_up(zygote):
     """Each of them dies when it shows whether it works: five in a row, the first killed here."""
     lost: list[int] = []
     pool = Pool(
-        zygote, workers=1, probe=says("kill"), pauses=(0.0,) * 4, lost=lambda: lost.append(pool.status().deaths)
+        zygote, workers=1, probe=says("kill"), pauses=(0.0,) * 4, lost=lambda _: lost.append(pool.status().deaths)
     )
     assert pool.submit(says("a")).result(30) == ["A"]
     for pid in pids(pool):
