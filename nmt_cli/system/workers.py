@@ -541,7 +541,7 @@ def num_workers(threads: int) -> int:
     return max(1, min(num_available() // threads, by_memory))
 
 
-def launcher_of(build: Build, *, threads: int | None = None) -> Launcher:
+def launcher_of(build: Build, *, threads: int | None = None) -> RenewableLauncher:
     """Return what starts workers here: processes, or one thread where torch is loaded already.
 
     `threads` are those of each worker; processes have one where it is None.
