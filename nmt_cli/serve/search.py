@@ -118,7 +118,7 @@ class Search:
     def problem(self) -> str | None:
         """Return why the search does not work, in a few words, or None if it works. Blocks for some seconds at most."""
         try:
-            stalled = max((told or 0.0 for told in self._pools[-1].asked(ANSWER_SECONDS)), default=0.0)
+            stalled = max((told or 0.0 for told in self._pools[-1].states(ANSWER_SECONDS)), default=0.0)
         except (NmtError, TimeoutError) as error:
             return str(error)
         if self.counted()[1]:

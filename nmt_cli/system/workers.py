@@ -61,8 +61,8 @@ Build = Callable[[], Work]
 class Message(NamedTuple):
     """A message between parent and worker.
 
-    To a worker: `task` (value: the task), `cancel`, `ask`, `end`. To the parent: `ready`, `begun`, `done` (value: the
-    result), `failed` (value: the error), `told` (value: the state), `logged` (value: text for standard error).
+    To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `done` (value:
+    the result), `failed` (value: the error), `state` (its value), `logged` (value: text for standard error).
     """
 
     kind: str
@@ -109,8 +109,8 @@ class Inbox:
                 message = self.connection.recv()
                 if message.kind == "cancel":
                     self._cancelled.add(message.number)
-                elif message.kind == "ask":
-                    self._send([Message("told", message.number, self.state())])
+                elif message.kind == "get state":
+                    self._send([Message("state", message.number, self.state())])
                 else:
                     self._waiting.put(message)
                 if message.kind == "end":
@@ -149,7 +149,7 @@ class Inbox:
         self._cancelled.discard(number)
         self._answer(Message("failed", number, error if error is None else portable(error)))
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Have the parent write this to standard error."""
         self._answer(Message("logged", value=text))
 
@@ -227,7 +227,7 @@ def portable(error: Exception) -> Exception:
     return NmtError(f"a worker has failed. This is a mistake of the program:\n{trace}")
 
 
-class _Said:
+class _ForwardedStderr:
     """A standard error that the parent writes."""
 
     encoding = "utf-8"
@@ -258,7 +258,7 @@ def _zygote(control: Connection) -> None:
     """Load what is asked for, and fork workers until the parent goes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
     threads, build = control.recv()
-    sys.stderr = _Said(lambda text: control.send(Message("logged", value=text)))
+    sys.stderr = _ForwardedStderr(lambda text: control.send(Message("logged", value=text)))
     try:
         work = build()
     except Exception as error:
@@ -304,7 +304,7 @@ def _work_and_exit(connection: Connection, work: Work, threads: int) -> None:
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
         inbox.open()
-        sys.stderr = _Said(inbox.say)
+        sys.stderr = _ForwardedStderr(inbox.log)
         work(inbox)
         code = 0
     except Exception:

@@ -59,7 +59,7 @@ class Status(NamedTuple):
     """Workers that are alive."""
     waiting: int
     """Tasks that no worker has."""
-    given: int
+    assigned: int
     """Tasks that a worker has."""
     turn_seconds: float
     """Seconds since the loop last went round."""
@@ -108,11 +108,11 @@ class Ticket:
 
 
 @dataclass
-class _Member:
+class _PoolWorker:
     """A worker, and what it has been given."""
 
     worker: Worker
-    given: dict[int, Ticket] = field(default_factory=dict)
+    assigned: dict[int, Ticket] = field(default_factory=dict)
     is_ready: bool = False
     """True once it has loaded what it needs, which on another machine takes its time."""
     has_begun: bool = False
@@ -122,11 +122,11 @@ class _Member:
 
     def number_of(self, priority: int) -> int:
         """Return how many tasks of a priority it has."""
-        return sum(ticket.priority == priority for ticket in self.given.values())
+        return sum(ticket.priority == priority for ticket in self.assigned.values())
 
 
 @dataclass
-class _Parted:
+class _Split:
     """A task that is done in smaller ones, after a worker died while it did it."""
 
     ticket: Ticket
@@ -160,8 +160,8 @@ class Pool:
         self._launcher, self._num_workers = launcher, workers
         self._ahead, self._probe, self._pauses, self._lost = ahead, probe, pauses, lost
         self._mailbox: SimpleQueue[Message] = SimpleQueue()
-        self._bell, self._rung = Pipe(duplex=False)[::-1]
-        self._ringing = threading.Lock()
+        self._wake_writer, self._wake_reader = Pipe(duplex=False)[::-1]
+        self._wake_lock = threading.Lock()
         self._numbers = count(1)
         self._tickets: dict[int, Ticket] = {}
         """The tickets that are not settled, by their numbers."""
@@ -169,12 +169,12 @@ class Pool:
         """Tickets that no worker has, by priority."""
         self._suspects: deque[Ticket] = deque()
         """Tickets that a worker does alone, because one died that did them, perhaps with others."""
-        self._members: dict[Connection, _Member] = {}
-        self._asking: dict[int, SimpleQueue[Any]] = {}
+        self._members: dict[Connection, _PoolWorker] = {}
+        self._state_queries: dict[int, SimpleQueue[Any]] = {}
         """Where the answers of the workers go, by the numbers of the questions."""
-        self._parted: dict[int, _Parted] = {}
+        self._splits: dict[int, _Split] = {}
         """The parted tasks, by the number of each of their children."""
-        self._trial: Ticket | None = None
+        self._probe_ticket: Ticket | None = None
         """The task that shows whether workers work again."""
         self._deaths = self._failures = 0
         self._resume_at = 0.0
@@ -201,28 +201,28 @@ class Pool:
     def status(self) -> Status:
         """Return how many workers and tasks there are."""
         waiting = sum(map(len, list(self._queues.values()))) + len(self._suspects)
-        given = sum(len(member.given) for member in list(self._members.values()))
+        assigned = sum(len(member.assigned) for member in list(self._members.values()))
         turn = monotonic() - self._turn
-        return Status(len(self._members), waiting, given, turn, self._deaths, self._failures)
+        return Status(len(self._members), waiting, assigned, turn, self._deaths, self._failures)
 
-    def asked(self, timeout: float) -> list[Any]:
+    def states(self, timeout: float) -> list[Any]:
         """Return what the workers tell of their state (`Inbox.state`).
 
         Raises:
             TimeoutError: one of them does not answer in time.
             NmtError: the pool has ended.
         """
-        until, told = monotonic() + timeout, SimpleQueue[Any]()
+        until, answers = monotonic() + timeout, SimpleQueue[Any]()
         number = next(self._numbers)
-        self._asking[number] = told
+        self._state_queries[number] = answers
         try:
-            if not self._post(Message("ask", number)):
+            if not self._post(Message("get state", number)):
                 raise self._fatal or NmtError("the pool of workers has ended")
-            return [told.get(timeout=max(0.0, until - monotonic())) for _ in range(told.get(timeout=timeout))]
+            return [answers.get(timeout=max(0.0, until - monotonic())) for _ in range(answers.get(timeout=timeout))]
         except Empty:
             raise TimeoutError(f"it has not answered for {timeout:g} seconds") from None
         finally:
-            del self._asking[number]
+            del self._state_queries[number]
 
     def end(self, *, drain: bool = False) -> None:
         """End the workers: with `drain` when all tasks are done, otherwise at once. What is left is cancelled."""
@@ -244,11 +244,11 @@ class Pool:
 
     def _post(self, message: Message) -> bool:
         """Leave a message for the thread of the pool; return False if it has ended."""
-        with self._ringing:
+        with self._wake_lock:
             if not self._has_ended:
                 self._mailbox.put(message)
-                if not self._rung.poll():
-                    self._bell.send_bytes(b".")
+                if not self._wake_reader.poll():
+                    self._wake_writer.send_bytes(b".")
             return not self._has_ended
 
     # For the thread of the pool -------------------------------------------------------------------------------------
@@ -257,16 +257,16 @@ class Pool:
         try:
             while not self._is_ending or self._tickets:
                 self._turn = monotonic()
-                self._hire()
-                self._give()
+                self._start_workers()
+                self._assign()
                 if self._is_ending and not self._tickets:
                     break
                 left = self._resume_at - self._turn
-                for ready in wait([self._rung, *self._members], left if left > 0 else None):
-                    if ready is self._rung:
-                        self._open_mail()
+                for ready in wait([self._wake_reader, *self._members], left if left > 0 else None):
+                    if ready is self._wake_reader:
+                        self._read_mailbox()
                     elif isinstance(ready, Connection):
-                        self._hear(ready)
+                        self._receive(ready)
         except NmtError as error:
             self._fatal = error
         except BaseException as error:  # a mistake of the program must not leave anybody waiting for ever
@@ -275,9 +275,9 @@ class Pool:
         finally:
             self._end()
 
-    def _open_mail(self) -> None:
-        with self._ringing:
-            self._rung.recv_bytes()
+    def _read_mailbox(self) -> None:
+        with self._wake_lock:
+            self._wake_reader.recv_bytes()
         while not self._mailbox.empty():
             message = self._mailbox.get()
             match message.kind:
@@ -285,11 +285,11 @@ class Pool:
                     self._accept(message.value)
                 case "cancel":
                     self._cancel(message.number)
-                case "ask":
-                    if (asking := self._asking.get(message.number)) is not None:
-                        asking.put(len(self._members))
+                case "get state":
+                    if (answers := self._state_queries.get(message.number)) is not None:
+                        answers.put(len(self._members))
                     for member in self._members.values():
-                        self._tell(member, message)
+                        self._send(member, message)
                 case "drain":
                     self._is_ending = True
                 case "end":
@@ -302,15 +302,15 @@ class Pool:
         self._queues.setdefault(ticket.priority, deque()).append(ticket)
 
     def _cancel(self, number: int) -> None:
-        parted = [one for one in self._parted.values() if one.ticket.number == number]
+        parted = [one for one in self._splits.values() if one.ticket.number == number]
         for child in parted[0].children if parted else ():
             self._cancel(child.number)
         for member in self._members.values():
-            if number in member.given:
-                self._tell(member, Message("cancel", number))
+            if number in member.assigned:
+                self._send(member, Message("cancel", number))
         self._settle(number, error=Cancelled())
 
-    def _hire(self) -> None:
+    def _start_workers(self) -> None:
         """Start the workers that are missing, if there is something to do."""
         # At the end those that are there do the rest, because new ones may have other weights.
         most = 1 if self._is_ending else self._num_workers
@@ -318,15 +318,15 @@ class Pool:
             if self._members and 0 < self._launcher.most_workers <= len(self._members):
                 return
             worker = self._launcher.start()
-            self._members[worker.connection] = _Member(worker)
+            self._members[worker.connection] = _PoolWorker(worker)
 
-    def _give(self) -> None:
+    def _assign(self) -> None:
         """Give tasks to the workers that have few, those with the fewest first."""
         ready = [member for member in self._members.values() if member.is_ready]
         for member in ready:
-            member.is_alone = member.is_alone and bool(member.given)
-            if not member.given and (ticket := self._next(self._suspects)) is not None:
-                self._hand(member, ticket, is_alone=True)
+            member.is_alone = member.is_alone and bool(member.assigned)
+            if not member.assigned and (ticket := self._next(self._suspects)) is not None:
+                self._assign_to(member, ticket, is_alone=True)
         free = [member for member in ready if not member.is_alone]
         for priority in sorted(self._queues) if free else ():
             while True:
@@ -334,15 +334,15 @@ class Pool:
                 most = self._ahead[priority] if self._ahead else AHEAD
                 if self._load(member, priority)[0] >= most or (ticket := self._next(self._queues[priority])) is None:
                     break
-                self._hand(member, ticket)
+                self._assign_to(member, ticket)
 
-    def _load(self, member: _Member, priority: int) -> tuple[int, int]:
+    def _load(self, member: _PoolWorker, priority: int) -> tuple[int, int]:
         """Return how many tasks a worker has of those that count for a priority, and how many at all."""
-        return member.number_of(priority) if self._ahead else len(member.given), len(member.given)
+        return member.number_of(priority) if self._ahead else len(member.assigned), len(member.assigned)
 
-    def _hand(self, member: _Member, ticket: Ticket, *, is_alone: bool = False) -> None:
-        member.given[ticket.number], member.is_alone = ticket, is_alone
-        self._tell(member, Message("task", ticket.number, ticket.task))
+    def _assign_to(self, member: _PoolWorker, ticket: Ticket, *, is_alone: bool = False) -> None:
+        member.assigned[ticket.number], member.is_alone = ticket, is_alone
+        self._send(member, Message("task", ticket.number, ticket.task))
 
     @staticmethod
     def _next(queue: deque[Ticket]) -> Ticket | None:
@@ -352,41 +352,41 @@ class Pool:
                 return ticket
         return None
 
-    def _tell(self, member: _Member, message: Message) -> None:
+    def _send(self, member: _PoolWorker, message: Message) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # it has died; its connection will say so
             member.worker.connection.send(message)
 
-    def _hear(self, connection: Connection) -> None:
+    def _receive(self, connection: Connection) -> None:
         member = self._members[connection]
         try:
             messages: list[Message] = connection.recv()
         except (EOFError, OSError):
-            self._bury(member)
+            self._remove_dead(member)
             return
         for message in messages:
-            self._take(member, message)
+            self._handle(member, message)
 
-    def _take(self, member: _Member, message: Message) -> None:
+    def _handle(self, member: _PoolWorker, message: Message) -> None:
         """Take a message of a worker."""
         match message.kind:
             case "ready":
                 member.is_ready = True
-            case "begun" if message.number in member.given:
-                member.given[message.number].has_begun = member.has_begun = True
+            case "begun" if message.number in member.assigned:
+                member.assigned[message.number].has_begun = member.has_begun = True
                 self._failures = self._failures if self._probe else 0
             case "done":
                 self._failures = 0
-                member.given.pop(message.number, None)
+                member.assigned.pop(message.number, None)
                 self._settle(message.number, message.value)
             case "failed":
-                member.given.pop(message.number, None)
+                member.assigned.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
-            case "told" if (asking := self._asking.get(message.number)) is not None:
-                asking.put(message.value)
+            case "state" if (answers := self._state_queries.get(message.number)) is not None:
+                answers.put(message.value)
             case "logged":
                 relay(message.value)
 
-    def _bury(self, member: _Member) -> None:
+    def _remove_dead(self, member: _PoolWorker) -> None:
         """Queue again what a worker had that has died."""
         del self._members[member.worker.connection]
         member.worker.kill()
@@ -397,22 +397,22 @@ class Pool:
             if self._failures > len(self._pauses):
                 raise NmtError("the workers end one after the other before they have done anything")
             self._resume_at = monotonic() + self._pauses[self._failures - 1]
-        for ticket in reversed(member.given.values()):
+        for ticket in reversed(member.assigned.values()):
             if not ticket.is_settled:
                 self._queue_again(ticket)
         if self._probe is not None and not self._is_ending:
-            self._try(self._probe)
+            self._schedule_probe(self._probe)
 
-    def _try(self, probe: Task) -> None:
+    def _schedule_probe(self, probe: Task) -> None:
         """Let the next worker show whether it works, before it does anything else."""
-        if self._trial is None or self._trial.is_settled:
-            self._trial = Ticket(next(self._numbers), probe, 0, self)
-            self._tickets[self._trial.number] = self._trial
-        elif self._trial in self._suspects:
-            self._suspects.remove(self._trial)
+        if self._probe_ticket is None or self._probe_ticket.is_settled:
+            self._probe_ticket = Ticket(next(self._numbers), probe, 0, self)
+            self._tickets[self._probe_ticket.number] = self._probe_ticket
+        elif self._probe_ticket in self._suspects:
+            self._suspects.remove(self._probe_ticket)
         else:  # a worker has it
             return
-        self._suspects.appendleft(self._trial)
+        self._suspects.appendleft(self._probe_ticket)
 
     def _queue_again(self, ticket: Ticket) -> None:
         if not ticket.has_begun:
@@ -426,7 +426,7 @@ class Pool:
             for child in reversed(children):
                 child.deaths = ticket.deaths
                 self._tickets[child.number] = child
-                self._parted[child.number] = _Parted(ticket, children)
+                self._splits[child.number] = _Split(ticket, children)
                 self._suspects.appendleft(child)
         elif ticket.deaths >= MAX_DEATHS:
             told = f"{ticket.task.name()}: {ticket.deaths} processes have ended by themselves over it, probably because"
@@ -440,7 +440,7 @@ class Pool:
         if ticket is None:
             return
         ticket._settle(result, error)
-        parted = self._parted.pop(number, None)
+        parted = self._splits.pop(number, None)
         if parted is None or parted.ticket.is_settled:
             return
         if error is not None:
@@ -452,13 +452,13 @@ class Pool:
     def _end(self) -> None:
         """End all workers, and settle what is left."""
         for member in list(self._members.values()):
-            if self._fatal is None and not member.given:
-                self._tell(member, Message("end"))
+            if self._fatal is None and not member.assigned:
+                self._send(member, Message("end"))
                 member.worker.connection.close()
             else:
                 member.worker.kill()
         self._members.clear()
-        with self._ringing:
+        with self._wake_lock:
             self._has_ended = True
         while not self._mailbox.empty():
             if (message := self._mailbox.get()).kind == "submit":

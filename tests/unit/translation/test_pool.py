@@ -125,7 +125,7 @@ def test_tasks_that_were_done_beside_the_one_that_kills_are_not_blamed(tmp_path:
         stop = tmp_path / "stop"
         first = pool.submit(says(f"wait:{stop}"))
         tickets = [pool.submit(says(word)) for word in ("a", "b", "kill", "c", "d")]
-        wait_for(lambda: pool.status().given == 6)
+        wait_for(lambda: pool.status().assigned == 6)
         stop.touch()
         assert first.result(30) == ["WAIT"]
         with pytest.raises(WorkersDied, match="word kill: 3 processes have ended"):
@@ -172,13 +172,13 @@ def test_workers_tell_their_state_while_they_work(zygote, tmp_path: Path):
     with Pool(zygote, workers=2) as pool:
         tickets = [pool.submit(says(f"wait:{stop}")) for _ in range(2)]
         wait_for(lambda: pool.status().workers == 2)
-        assert pool.asked(30) == [None, None]
+        assert pool.states(30) == [None, None]
         stopped, _ = pids(pool)
         os.kill(stopped, signal.SIGSTOP)
         with pytest.raises(TimeoutError, match=r"it has not answered for 0\.05 seconds"):
-            pool.asked(0.05)
+            pool.states(0.05)
         os.kill(stopped, signal.SIGCONT)
-        assert pool.asked(30) == [None, None]
+        assert pool.states(30) == [None, None]
         stop.touch()
         assert [ticket.result(30) for ticket in tickets] == [["WAIT"]] * 2
 
@@ -247,7 +247,7 @@ def test_cancelled_in_every_state_a_ticket_is_settled_once(launcher, tmp_path: P
     with Pool(launcher, workers=1) as pool:
         begun, given, queued, last = (pool.submit(says(*words)) for words in ((f"wait:{stop}",), "a", "b", "c"))
         settled = []
-        wait_for(lambda: pool.status().given == 2 and Path(f"{stop}.begun").exists())
+        wait_for(lambda: pool.status().assigned == 2 and Path(f"{stop}.begun").exists())
         for ticket in (begun, given, queued):
             ticket.on_settled(lambda one: settled.append(one.number))
             ticket.cancel()
@@ -266,7 +266,7 @@ def test_priorities_come_first_and_then_the_order(launcher, tmp_path: Path):
     stop, order = tmp_path / "stop", []
     with Pool(launcher, workers=1) as pool:
         tickets = [pool.submit(says(f"wait:{stop}")), pool.submit(says("x"))]
-        wait_for(lambda: pool.status().given == 2)
+        wait_for(lambda: pool.status().assigned == 2)
         for number, priority in enumerate((2, 0, 1, 2, 0)):
             ticket = pool.submit(says("y"), priority=priority)
             ticket.on_settled(lambda _, number=number: order.append(number))
