@@ -9,7 +9,7 @@ begins at once beside a book. In fp32 the translation of a sentence does not dep
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -80,7 +80,7 @@ class Turn:
     seconds: float
     """Time that its steps have taken, for each task in it."""
     began: float
-    steps: Iterator[None] = field(init=False)
+    steps: Generator[None] = field(init=False)
     members: dict[int, tuple[Job, Part]] = field(default_factory=dict)
     """The sentences in it, by the identity of their parts."""
     steps_alone: int = 0
@@ -139,7 +139,7 @@ class Searches:
     def _hear(self) -> bool:
         """Begin the tasks that have come, and wait for one if there is nothing to do; return False at the end."""
         if not self._jobs:
-            self._live.clear()  # searches that have found all, but have not ended yet
+            self._close_all(self._live)  # searches that have found all, but have not ended yet
             self._inbox.flush()
         came: list[Message] = []
         while (message := self._inbox.next(waits=not self._jobs and not came)) is not None:
@@ -230,7 +230,13 @@ class Searches:
             self._waiting = {kind: own for kind, own in left.items() if own}
             self._unmeasured = [job for job in self._unmeasured if not job.is_over]
             # A search whose answers nobody waits for ends at once, so that its memory is free.
-            self._live = [turn for turn in self._live if any(not job.is_over for job in turn.jobs())]
+            self._close_all([turn for turn in self._live if all(job.is_over for job in turn.jobs())])
+
+    def _close_all(self, turns: Sequence[Turn]) -> None:
+        """End some searches now: they refer to themselves, so their memory would wait for the garbage collector."""
+        for turn in tuple(turns):
+            turn.steps.close()
+            self._live.remove(turn)
 
     # Turns ----------------------------------------------------------------------------------------------------------
 
@@ -306,7 +312,7 @@ class Searches:
 
     def _searched(
         self, turn: Turn, kind: Kind, translator: Translator, first: Sequence[Part], at_once: int
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Search sentences of a kind, and pause after each step."""
         more = None if kind.has_constraints else partial(self._newcomers, turn, kind)
         try:
@@ -339,7 +345,7 @@ class Searches:
         else:
             self._unmeasured.append(job)
 
-    def _measured(self, jobs: Sequence[Job]) -> Iterator[None]:
+    def _measured(self, jobs: Sequence[Job]) -> Generator[None]:
         """Measure how sure the models are of the translations of some tasks, and pause after each batch."""
         try:
             yield from _measure(jobs)

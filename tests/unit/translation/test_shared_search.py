@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 from marks import others_slow
@@ -236,16 +237,17 @@ def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine
 
 def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatch):
     """One newcomer beside 20 sentences waits for six steps, eleven newcomers for none."""
-    given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
+    given, asked, steps = [], threading.Semaphore(0), SimpleQueue()
     original = type(translator).search_by_steps
 
     def search(own, parts, observe=None, more=None, **kind):
-        parts = list(parts)
+        parts, searches = list(parts), more.func.__self__
         given.append(len(parts))
         for _ in range(9):
             asked.release()
-            assert go_on.acquire(timeout=30)
-            yield None  # so that the worker hears of them
+            waiting = steps.get(timeout=30)
+            while sum(map(len, searches._waiting.values())) < waiting:
+                yield None  # so that the worker hears of them
             came = more(100)
             given.append(len(came))
             parts += came
@@ -257,22 +259,16 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
         def come(*counts):
             assert asked.acquire(timeout=30)
             found = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in counts]
-            wait_for(lambda: engine.counted().waiting == sum(counts))
+            steps.put(sum(counts))
             return found
-
-        def step():
-            go_on.release()
 
         jobs = [pool.submit(engine.translate, ["the car"] * 5, ONE)]
         jobs += come(5, 5, 5)
-        step()
         jobs += come(1)
-        step()
         for _ in range(6):
             assert asked.acquire(timeout=30)
-            step()
+            steps.put(1)
         jobs += come(6, 5)
-        step()
         assert all(job.result(30) for job in jobs)
     assert given == [5, 15, 0, 0, 0, 0, 0, 0, 1, 11]
 
