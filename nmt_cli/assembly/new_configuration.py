@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from nmt_cli.assembly.epoch import updates_of_text
 from nmt_cli.assembly.imported_pairs import imported
 from nmt_cli.assembly.named_files import refuse_odd_languages, refuse_one_file
 from nmt_cli.assembly.training_inputs import refuse_unfit_text, warn_of_exchanged_sides
+from nmt_cli.config.schema import MAX_LICENCE
 from nmt_cli.config.section import is_name
 from nmt_cli.corpora.advice import NOTICEABLE, clean_command, counts_of_part, fresh_prefix
 from nmt_cli.corpora.filter_pairs import cleaned_names
@@ -69,14 +72,14 @@ def configure_run(
     if pairs:
         with imported(pairs, str(output.with_suffix("")), languages) as made:
             corpora = [Corpus(str(made.source), str(made.target))]
-            _configure(output, header, corpora, dev_corpus)
+            _configure(output, replace(header, licence=_stated_licence(corpora)), corpora, dev_corpus)
     else:
         corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
         for corpus in corpora:
             refuse_one_file(corpus.paths)
         warn_of_exchanged_sides(corpora, languages)
         try:
-            _configure(output, header, corpora, dev_corpus)
+            _configure(output, replace(header, licence=_stated_licence(corpora)), corpora, dev_corpus)
         except UnequalLinesError as error:
             raise place_added(error) from error
     log(f"configuration: {output}")
@@ -131,6 +134,19 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
         warn_of_small_dev(num_dev)
     else:
         write_with_held_out(output, header, corpora, text, count_updates)
+
+
+def _stated_licence(corpora: Sequence[Corpus]) -> str | None:
+    """Return the licence and attribution that the reports of `nmt import` beside these files state; None without."""
+    texts: dict[str, None] = {}
+    for corpus in corpora:
+        try:
+            report = json.loads(Path(f"{Path(corpus.source).with_suffix('')}.report.json").read_bytes())
+            texts |= dict.fromkeys(map(str, report["attribution"]["texts"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    stated = "; ".join(texts)
+    return stated if stated.isprintable() and 0 < len(stated) <= MAX_LICENCE else None
 
 
 def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:

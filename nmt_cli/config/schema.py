@@ -103,6 +103,10 @@ class MonolingualText(Section):
         return self
 
 
+MAX_LICENCE = 200
+"""Characters of the name of a licence."""
+
+
 class DataConfig(Section):
     """The corpora and what is left out of them."""
 
@@ -113,7 +117,7 @@ class DataConfig(Section):
     licence: (
         Annotated[
             str,
-            Field(min_length=1, max_length=200),
+            Field(min_length=1, max_length=MAX_LICENCE),
             matching(r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$", "must be one line of text"),
         ]
         | None

@@ -45,6 +45,8 @@ class Header:
     seed: int
     source_lang: str | None
     target_lang: str | None
+    licence: str | None = None
+    """The licence of the text, where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
         "seed": header.seed,
         "source_lang": header.source_lang and scalar(header.source_lang),
         "target_lang": header.target_lang and scalar(header.target_lang),
+        "licence": header.licence and scalar(header.licence),
         "num_pairs": f"{plan.num_pairs:,}",
         "train": "\n".join(
             f"    - {_paths(*each)}" for each in zip(plan.train, directions or [None] * len(plan.train), strict=True)

@@ -103,7 +103,7 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
     has_attention = any(config.model.attention.type != "none" for config in configs)
     return {
         "language": list(languages),
-        "license": licence.lower() if licence else UNKNOWN,
+        "license": _licence_name(licence) if licence else UNKNOWN,
         "tags": ["translation", "rnn", *(["attention"] if has_attention else []), "nmt"],
         "pipeline_tag": "translation",
         "library_name": "nmt-cli",
@@ -111,6 +111,12 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
         "metrics": list(LABELS),
         "model-index": [entry for entry in results if entry["results"]],
     }
+
+
+def _licence_name(licence: str) -> str:
+    """Return the name by which hubs know a licence: `cc-by-2.0` for `CC-BY 2.0 (France) Attribution: tatoeba.org`."""
+    common = re.match(r"CC[- ](BY(?:-(?:NC|SA|ND))*)[- ](\d\.\d)\b", licence, flags=re.IGNORECASE)
+    return f"cc-{common[1]}-{common[2]}".lower() if common else licence.lower()
 
 
 def _dataset(corpus: Any) -> str:

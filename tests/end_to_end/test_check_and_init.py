@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
 
 import pytest
@@ -589,3 +590,32 @@ def test_text_of_one_pair_over_and_over_cannot_be_split(corpus):
     code, _, err = init(corpus, source="b.en", target="b.de")
     assert code == 2
     assert "b.en: nothing is left to train on" in err
+
+
+def test_the_licence_that_an_import_has_found_goes_into_the_configuration(corpus):
+    """Contributors are named beside it, so that it is one licence for all pairs."""
+    lines = [
+        f"{en}\t{de}\tCC-BY 2.0 (France) Attribution: tatoeba.org #{n} (one) & #{n} (two)"
+        for n, (en, de) in enumerate(
+            zip((corpus / "a.en").read_text().splitlines(), (corpus / "a.de").read_text().splitlines(), strict=True)
+        )
+    ]
+    (corpus / "deu.txt").write_text("\n".join(lines) + "\n")
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    assert nmt(corpus, "import", "deu.txt", "-o", "made", *languages)[0] == 0
+    stated = "CC-BY 2.0 (France) Attribution: tatoeba.org"
+    for output, files in (
+        ("one.yaml", ("--pairs", "deu.txt")),
+        ("two.yaml", ("--source", "made.en", "--target", "made.de")),
+    ):
+        code, _, err = nmt(corpus, "init", *files, *languages, "-o", output)
+        assert code == 0, err
+        assert load_config(corpus / output).data.licence == stated
+    for texts in ({"a\nb": 1}, {"x" * 999: 1}, 3, None):
+        damaged = json.dumps({"attribution": {"texts": texts}})[: -1 if texts is None else None]
+        (corpus / "made.report.json").write_text(damaged)
+        (corpus / "two.yaml").unlink()
+        shutil.rmtree(corpus / "two.data")
+        code, _, err = nmt(corpus, "init", "--source", "made.en", "--target", "made.de", *languages, "-o", "two.yaml")
+        assert code == 0, err
+        assert load_config(corpus / "two.yaml").data.licence is None

@@ -84,7 +84,13 @@ def test_the_front_matter_holds_any_name(tmp_path: Path, odd):
 
 
 @pytest.mark.parametrize(
-    ("licences", "told"), [(("MIT", "MIT"), "mit"), (("MIT", None), "unknown"), (("MIT", "CC-BY-4.0"), "unknown")]
+    ("licences", "told"),
+    [
+        (("MIT", "MIT"), "mit"),
+        (("MIT", None), "unknown"),
+        (("MIT", "CC-BY-4.0"), "unknown"),
+        (("CC-BY 2.0 (France) Attribution: tatoeba.org",) * 2, "cc-by-2.0"),
+    ],
 )
 def test_several_models_have_a_licence_if_all_state_it(tmp_path: Path, licences, told):
     models = [experiment(tmp_path / name, licence=licence) for name, licence in zip("ab", licences, strict=True)]
