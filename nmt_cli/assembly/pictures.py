@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 MAX_SENTENCES = 200
 """More sentences than this on one page help nobody."""
+LOOK_SECONDS = 2.0
+"""Time between two looks at the metrics of a training that is followed."""
+RELOAD_SECONDS = 5
+"""Time after which its page reloads itself."""
 
 
 def plot_attention(file: str | None, target: str | None, output: Path, models: ModelOptions) -> None:
@@ -69,8 +74,10 @@ def plot_attention(file: str | None, target: str | None, output: Path, models: M
     log(f"{counted(num_drawn, 'sentence')} -> {output}")
 
 
-def plot_curves(runs: Sequence[Path], output: Path) -> None:
+def plot_curves(runs: Sequence[Path], output: Path, *, is_live: bool) -> None:
     """Draw the losses and scores of runs, given by their directories or metrics.jsonl files, over their updates.
+
+    With `is_live`, draw a page that reloads itself, and draw it again as the trainings go on, until all have finished.
 
     Raises:
         InputError: a run is named twice or has no metrics, or the output belongs to a run or cannot be drawn.
@@ -83,8 +90,21 @@ def plot_curves(runs: Sequence[Path], output: Path) -> None:
         raise InputError(f"{twice}: is named twice. Name each run once")
     experiments = [Experiment(path if path.is_dir() else path.parent) for path in runs]
     refuse_overwriting(output, runs, [one for one in experiments if one.checkpoints.directory.is_dir()])
-    draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
-    log(f"{counted(len(runs), 'run')} -> {output}")
+    if is_live and output.suffix.lower() != ".html":
+        raise InputError(f"{output}: --live draws a page that reloads itself; give a name that ends in .html")
+    drawn = None
+    while True:
+        is_going_on = is_live and not all(one.checkpoints.index().finished for one in experiments)
+        metrics = {name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}
+        if (metrics, is_going_on) != drawn:
+            draw_curves(metrics, output, reload_seconds=RELOAD_SECONDS if is_going_on else 0)
+            if drawn is None:
+                until = ", which follows the training until it has finished or you press Ctrl-C" if is_going_on else ""
+                log(f"{counted(len(runs), 'run')} -> {output}{until}")
+            drawn = metrics, is_going_on
+        if not is_going_on:
+            return
+        sleep(LOOK_SECONDS)
 
 
 def plot_lengths(

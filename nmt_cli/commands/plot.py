@@ -73,6 +73,10 @@ def curves(
     model: Annotated[
         list[Path] | None, typer.Option("--model", "-m", help="The same as RUN. May be repeated.", metavar="DIR")
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Follow a training: a page (.html) that is drawn anew and reloads itself."),
+    ] = False,
 ) -> None:
     """Draw loss, BLEU and chrF of one run or several by step, as .png, .svg or .html.
 
@@ -80,7 +84,7 @@ def curves(
     """
     from nmt_cli.assembly.pictures import plot_curves
 
-    plot_curves([*(runs or ()), *(model or ())], output)
+    plot_curves([*(runs or ()), *(model or ())], output, is_live=live)
 
 
 @plot.command()

@@ -26,7 +26,11 @@ _FAMILIES = (
     *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
 )
 _PAGE = b"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>%s</title></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">%s<title>%s</title>
+<style>body { margin: 1rem; background: #fff } svg { max-width: 100%%; height: auto }
+@media (prefers-color-scheme: dark) { body { background: #000 } svg { filter: invert(1) hue-rotate(180deg) } }</style>
+</head>
 <body>
 %s</body></html>
 """
@@ -110,8 +114,9 @@ def printable(text: str) -> str:
     )
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write the figure; one that is very large gets fewer dots an inch, to fit into memory."""
+def save(figure: Figure, path: Path, *, reload_seconds: int = 0) -> None:
+    """Write the figure; one that is very large gets fewer dots an inch, to fit into memory. A page reloads itself where
+    seconds are given."""
     width, height = figure.get_size_inches()
     dots = min(160.0, 14_000 / max(width, height), math.sqrt(60_000_000 / (width * height)))
     is_png = path.suffix.lower() == ".png"
@@ -127,7 +132,9 @@ def save(figure: Figure, path: Path) -> None:
     )
     content = picture.getvalue()
     if path.suffix.lower() == ".html":
-        content = _PAGE % (html.escape(path.stem).encode("utf-8", "replace"), content[content.index(b"<svg") :])
+        again = b'<meta http-equiv="refresh" content="%d">' % reload_seconds if reload_seconds else b""
+        title = html.escape(path.stem).encode("utf-8", "replace")
+        content = _PAGE % (again, title, content[content.index(b"<svg") :])
     with open_output(path) as file:
         file.write(content)
 

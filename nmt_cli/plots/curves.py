@@ -31,10 +31,11 @@ class LengthBucket:
     interval_high: float
 
 
-def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) -> None:
+def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, *, reload_seconds: int = 0) -> None:
     """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other.
 
-    Of a model of several directions, the other panel has the mean and the BLEU of each direction.
+    Of a model of several directions, the other panel has the mean and the BLEU of each direction. On a page the panels
+    stand one below the other, so that they can be read on a telephone. It reloads itself where seconds are given.
     """
     check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
@@ -43,9 +44,12 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
         _series(records, metric, "validation")[0] for records in runs.values() for metric in ("bleu", "chrf")
     )
     with canvas(runs) as figure:
-        figure.set_size_inches(11.0 if has_scores else 6.5, 4.2)
+        rows, columns = 1 + has_scores, 1
+        if path.suffix.lower() != ".html":
+            rows, columns = columns, rows
+        figure.set_size_inches(1.0 + 5.0 * columns if columns > 1 else 6.5, 4.2 * rows)
         figure.set_layout_engine("constrained")
-        axes = figure.subplots(1, 2 if has_scores else 1, squeeze=False)[0]
+        axes = figure.subplots(rows, columns, squeeze=False).flatten()
         for (name, records), colour in zip(runs.items(), _colours(len(runs)), strict=True):
             prefix = f"{name}: " if len(runs) > 1 else ""
             _line(axes[0], _series(records, "loss", "train"), f"{prefix}train", colour, alpha=0.45, linewidth=1)
@@ -65,7 +69,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
             _style_axes(panel, "update", label)
         if has_scores:
             _keep_to_scores(axes[1])
-        save(figure, path)
+        save(figure, path, reload_seconds=reload_seconds)
 
 
 def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> None:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -398,6 +399,33 @@ def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, t
         "model: runs/newest (the newest finished run below runs/)\n1 run -> newest.svg\n"
     )
     assert b"bidirectional gru" in nmt("inspect").out
+
+
+def test_curves_follow_a_training_until_it_has_finished(nmt, model: Path, tmp_path: Path, monkeypatch):
+    run, page = tmp_path / "run", tmp_path / "curves.html"
+    shutil.copytree(model, run)
+    metrics, index = run / "metrics.jsonl", run / "checkpoints/index.json"
+    lines, finished = metrics.read_bytes().splitlines(keepends=True), index.read_text()
+    pages = []
+
+    def go_on(_: float) -> None:
+        """Log the rest of the training, and then finish it."""
+        pages.append(page.read_bytes())
+        if len(pages) == 2:
+            metrics.write_bytes(b"".join(lines))
+        elif len(pages) == 3:
+            index.write_text(finished)
+
+    metrics.write_bytes(b"".join(lines[: len(lines) // 2]))
+    index.write_text(json.dumps({**json.loads(finished), "finished": None}))
+    monkeypatch.setattr("nmt_cli.assembly.pictures.sleep", go_on)
+    shown = nmt("plot", "curves", run, "-o", page, "--live")
+    assert (shown.code, shown.err.count("follows the training")) == (0, 1), shown.err
+    pages.append(page.read_bytes())
+    assert [b'http-equiv="refresh"' in one for one in pages] == [True, True, True, False]
+    assert [one != before for before, one in pairwise(pages)] == [False, True, True]
+    refused = nmt("plot", "curves", run, "-o", tmp_path / "curves.png", "--live")
+    assert (refused.code, "give a name that ends in .html" in refused.err) == (2, True)
 
 
 def test_curves_name_a_run_that_is_given_as_a_dot(nmt, model: Path, tmp_path: Path, monkeypatch):
