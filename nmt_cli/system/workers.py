@@ -97,10 +97,13 @@ class Inbox:
     _cancelled: set[int] = field(default_factory=set)
     _sending: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read, name="nmt-inbox", daemon=True)
+
     def open(self) -> Inbox:
         """Begin to read, and say that the worker is ready."""
         self._send([Message("ready")])
-        threading.Thread(target=self._read, name="nmt-inbox", daemon=True).start()
+        self._reader.start()
         return self
 
     def _read(self) -> None:
@@ -115,7 +118,7 @@ class Inbox:
                     self._waiting.put(message)
                 if message.kind == "end":
                     return
-        except (EOFError, OSError, TypeError):  # TypeError: a worker that is a thread has closed it meanwhile
+        except (EOFError, OSError):
             self.closed()
             self._waiting.put(Message("end"))
 
@@ -154,10 +157,13 @@ class Inbox:
         self._answer(Message("logged", value=text))
 
     def close(self) -> None:
-        """End the connection. A thread that reads it would keep it open if it were only closed here."""
+        """End the connection. If it were closed while the thread reads it, the parent would not notice, and the thread
+        might read what gets its number next."""
         self.flush()
         with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
+        if self._reader.is_alive():
+            self._reader.join()
         self.connection.close()
 
     def flush(self) -> None:
