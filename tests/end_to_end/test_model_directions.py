@@ -247,6 +247,7 @@ def test_text_to_improve_with_needs_a_language_where_there_are_several(here: Pat
     assert found.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_plan_is_made_where_another_direction_than_the_first_ends_the_training(here: Path, tmp_path: Path):
     (tmp_path / "mono.rv").write_text("h g\nf e d\n" * 20)
     texts = f"data.monolingual={{target: [{{text: {tmp_path}/mono.rv, lang: rv}}]}}"

@@ -309,6 +309,7 @@ def test_another_ending_names_those_that_can_be_written(tmp_path, name, said):
 
 
 def test_a_page_of_curves_or_lengths_holds_the_picture_and_needs_nothing_else(tmp_path):
+    """The panels of curves stand one below the other there, so that they can be read on a telephone."""
     for name, draw in (
         ("<curves>", lambda path: draw_curves({"run": TRAINED}, path)),
         ("lengths", lambda path: draw_lengths({"a": BUCKETS}, path)),
@@ -316,10 +317,18 @@ def test_a_page_of_curves_or_lengths_holds_the_picture_and_needs_nothing_else(tm
         draw(tmp_path / f"{name}.html")
         draw(tmp_path / f"{name}.svg")
         page, picture = ((tmp_path / f"{name}.{kind}").read_text(encoding="utf-8") for kind in ("html", "svg"))
-        drawn = picture[picture.index("<svg") :]
+        drawn, shown = picture[picture.index("<svg") :], page.partition("<body>\n")[2]
         assert page.startswith("<!DOCTYPE html>\n")
         assert f"<title>{html.escape(name)}</title>" in page
-        assert page.partition("<body>\n")[2] == drawn + "</body></html>\n"
+        if name == "lengths":
+            assert shown == drawn + "</body></html>\n"
+        else:
+            (wide, low), (narrow, high) = (
+                map(float, re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', one).groups()) for one in (drawn, shown)
+            )
+            assert (narrow < 0.7 * wide, high > 1.8 * low) == (True, True)
+            assert shown.count("<path") == pytest.approx(drawn.count("<path"), rel=0.2)
+        assert 'name="viewport"' in page
         assert not re.search(r'(?:src|href)="(?!#)', page)
         assert not re.search(r"https?://(?!www\.w3\.org/)", page)  # those are the names of SVG and XLink
 
