@@ -133,6 +133,7 @@ class Inbox:
                 self.has_ended = True
             elif message.number in self._cancelled:
                 self.failed(message.number, None)
+                self.flush()  # the next task may be long in coming
             else:
                 self._answer(Message("begun", message.number))
                 return message

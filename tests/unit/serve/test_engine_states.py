@@ -160,6 +160,10 @@ class Requests(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_held and not self.is_closed)
     @rule()
     def hold(self):
+        """Stop the worker amid a search of its only task: a request that was cancelled is searched to its next step."""
+        until = time.monotonic() + SECONDS
+        while any(self.search._pools[-1].status()[1:3]):
+            assert time.monotonic() < until, "the worker still has tasks"
         self.gate.close()
         self.begin(["held"])
         assert self.gate.has_stopped_one.wait(SECONDS)
