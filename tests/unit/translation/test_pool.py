@@ -175,6 +175,7 @@ def test_workers_tell_their_state_while_they_work(zygote, tmp_path: Path):
         assert pool.states(30) == [None, None]
         stopped, _ = pids(pool)
         os.kill(stopped, signal.SIGSTOP)
+        wait_for(lambda: Path(f"/proc/{stopped}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         with pytest.raises(TimeoutError, match=r"it has not answered for 0\.05 seconds"):
             pool.states(0.05)
         os.kill(stopped, signal.SIGCONT)
