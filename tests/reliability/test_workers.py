@@ -77,7 +77,7 @@ WAYS = (
     "--paragraphs --confidence -o OUT",
 )
 """Options of `nmt translate`; a word in capitals is a file."""
-ELSEWHERE = {"--workers", "--threads", "--device", "--zero-shot", "--overwrite", "--help"}
+ELSEWHERE = {"--workers", "--threads", "--device", "--zero-shot", "--overwrite", "--quiet", "--help"}
 """Options that are tested elsewhere: the number of workers and threads itself, documents, and other models."""
 
 
