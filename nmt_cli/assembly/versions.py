@@ -1,4 +1,4 @@
-"""What a report of a fault needs to say of the program and the machine, found without loading torch."""
+"""Versions of the program and its libraries, and the processor, for a bug report; found without loading torch."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _IN_WORDS = (
     ("expected the node content, but found (.*)", r"a value is missing before \1"),
     ("(?s)unacceptable character (#x[0-9a-f]+).*", r"the character \1 is not allowed in YAML"),
 )
-"""What PyYAML says, and the same for people who do not know how it reads."""
+"""Patterns of PyYAML's messages, and plain words for each."""
 
 
 class _Loader(yaml.SafeLoader):

@@ -50,7 +50,7 @@ class _Opened(NamedTuple):
     host: str
     pid: int
     told: str
-    """What was written to standard error."""
+    """Lines for standard error."""
     error: Exception | None
 
 

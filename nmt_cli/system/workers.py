@@ -87,7 +87,7 @@ class Inbox:
     closed: Callable[[], None]
     """Called where the parent has gone without a word."""
     state: Callable[[], Any] = lambda: None
-    """What the parent is told when it asks, also while a task is done; a thread of its own calls this."""
+    """Returns the state of the worker for the parent; the reading thread calls this, also while a task is done."""
     holds: bool = False
     """True if answers wait for `flush`, so that several need one message."""
     has_ended: bool = False

@@ -1,4 +1,4 @@
-"""What a translation counts for its report. It needs no library, so that the parent of workers can add it up."""
+"""Counts of lines and pieces for the report of a translation, without a library: the parent of workers adds them up."""
 
 from __future__ import annotations
 

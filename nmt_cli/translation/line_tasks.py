@@ -182,7 +182,7 @@ class _Ahead:
         self._num_chunks = 0
         """Chunks that are not done yet."""
         self._num_windows = self._num_lines = self._num_bytes = 0
-        """What has been read, and is not written yet."""
+        """Windows, lines and bytes that are read and not written yet."""
         self._end: BaseException | bool = False
         """True at the end of the input; an error that ended it."""
         self._changing = threading.Condition()

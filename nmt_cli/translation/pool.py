@@ -66,7 +66,7 @@ class Status(NamedTuple):
     deaths: int
     """Workers that have died since the pool began."""
     failures_in_a_row: int
-    """Those that have died since one last did what it should."""
+    """Deaths since a worker last finished a task."""
 
 
 class Ticket:
@@ -171,7 +171,7 @@ class Pool:
         """Tickets that a worker does alone, because one died that did them, perhaps with others."""
         self._members: dict[Connection, _PoolWorker] = {}
         self._state_queries: dict[int, SimpleQueue[Any]] = {}
-        """Where the answers of the workers go, by the numbers of the questions."""
+        """A queue for the answers to each question about the state of the workers, by its number."""
         self._splits: dict[int, _Split] = {}
         """The parted tasks, by the number of each of their children."""
         self._probe_ticket: Ticket | None = None

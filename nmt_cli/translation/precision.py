@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.loop_product import LoopModule
-from nmt_cli.ops.matmul import Linear, Product, can_pack, linear, packed, packed_linear
+from nmt_cli.ops.matmul import Linear, Product, can_pack, has_onednn, linear, packed, packed_linear
 
 SMALLEST = 64
 """Matrices with a side below this gain nothing."""
@@ -72,6 +72,8 @@ def multiplies_int8() -> bool:
 
     On a processor without instructions for them (VNNI, AMX), torch takes some twenty times as long.
     """
+    if not has_onednn():
+        return True
     left_NI, weight_OI = torch.ones(64, 256, dtype=torch.int8), torch.ones(512, 256, dtype=torch.int8)
     floats_NI, packed_OI = left_NI.float(), packed(weight_OI.float())
 
@@ -95,7 +97,7 @@ class Int8Product:
         """Store `weight_OI` (outputs, inputs), which is in int8; the product is fastest in this layout."""
         self.weight_OI, self.scale_O, self.bias_O = weight_OI, scale_O, bias_O
         self._packed_parts: list[Tensor] = []
-        if can_pack(weight_OI.float()) and not multiplies_int8():
+        if weight_OI.numel() and not multiplies_int8():
             self._packed_parts = [packed(part.float()) for part in weight_OI.split(MOST_EXACT, dim=1)]
 
     @classmethod
