@@ -121,8 +121,11 @@ class Search:
             stalled = max((told or 0.0 for told in self._pools[-1].states(ANSWER_SECONDS)), default=0.0)
         except (NmtError, TimeoutError) as error:
             return str(error)
-        if self.counted()[1]:
-            return "it has failed and has not found a translation since"
+        until = monotonic() + ANSWER_SECONDS
+        while self.counted()[1]:  # a new worker is asked for a translation
+            if monotonic() > until:
+                return "it has failed and has not found a translation since"
+            sleep(0.05)
         return f"it has not gone on for {stalled:.0f} seconds" if stalled > STALLED_SECONDS else None
 
     def end_when_stuck(self) -> None:

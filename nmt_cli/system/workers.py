@@ -11,6 +11,7 @@ Whatever ends the parent, its workers end: each has a thread that reads from the
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import signal
 import socket
@@ -160,6 +161,7 @@ class Inbox:
     def close(self) -> None:
         """End the connection. If it were closed while the thread reads it, the parent would not notice, and the thread
         might read what gets its number next."""
+        self.closed = lambda: None
         self.flush()
         with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
@@ -378,6 +380,7 @@ class Threads:
     def __init__(self, build: Build, *, threads: int | None = None, most_workers: int = 0) -> None:
         self._work: Work | None = None
         self._build, self._threads, self.most_workers = build, threads, most_workers
+        self._workers: list[threading.Thread] = []
 
     def start(self) -> Worker:
         """Return a new worker; the first one loads."""
@@ -385,8 +388,10 @@ class Threads:
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
         ours, theirs = Pipe()
-        inbox = Inbox(theirs, closed=lambda: None).open()
-        threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True).start()
+        inbox = Inbox(theirs, closed=lambda: _interrupt(thread))
+        thread = threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True)
+        self._workers = [*filter(threading.Thread.is_alive, self._workers), thread]
+        thread.start()
         return Worker(ours, 0)
 
     def renew(self, what: Any) -> None:
@@ -397,15 +402,23 @@ class Threads:
     @staticmethod
     def _run(work: Work, inbox: Inbox) -> None:
         try:
-            work(inbox)
+            work(inbox.open())
         except SystemExit:  # as it ends a process
             pass
         finally:
             inbox.close()
 
     def close(self) -> None:
-        """Forget what was loaded."""
+        """Forget what was loaded, and wait for the workers: torch aborts a process that ends while a thread uses it."""
         self._work = None
+        for thread in self._workers:
+            thread.join()
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Have a thread end with `SystemExit` when it next comes back to Python, which no step of a search keeps it from
+    for long."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
 class _Started:

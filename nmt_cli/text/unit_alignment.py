@@ -60,19 +60,9 @@ class Alignment:
             row, column = row + len(part.target), column + len(part.source)
         return cls(source, target, weights)
 
-    def without_weights(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
-        """Return the same with one link a unit, which takes far less memory.
-
-        Units look where their word looks, so that the links between some words stay what they are.
-        """
-        if self.weights is None:
-            return self
-        looks_at, rows = self.looks_at(source, target), self._rows(target)
-        first: dict[int, int] = {}
-        for unit, word in enumerate(words_of(self.source, source)):
-            first.setdefault(word, unit)
-        looks = [first.get(looks_at[row], -1) if row < len(target) else -1 for row in rows]
-        return Alignment(self.source, self.target, None, tuple(looks), self.num_shown)
+    def of_words(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
+        """Return the same with words for units and a link for each in place of weights: it takes far less memory."""
+        return Alignment(tuple(source), tuple(target), None, tuple(self.looks_at(source, target)))
 
     def _hard(self) -> Sequence[int]:
         if self.weights is None:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, chain, groupby, zip_longest
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ from nmt_cli.translation.results import Part, PartTranslation
 
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
+PIECE_PAIRS = 8
+"""Pairs of pieces that may have weights for each pair of words that may. Words of most texts have fewer."""
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")
 """A piece that is a byte of a character, and not its first."""
 PartTranslations = tuple[Part, list[PartTranslation]]
@@ -167,24 +170,64 @@ def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: b
     )
 
 
-def fits_a_matrix(line: Line, parts: Sequence[PartTranslations], max_weights: int) -> bool:
-    """Return True if the attention matrix of the words of a line and its longest translation has at most `max_weights`
-    numbers."""
-    return sum(max(len(one.text.split()) for one in own) for _, own in parts) * len(line.raw.split()) <= max_weights
+class PartsOfLine:
+    """The translated parts of a line.
+
+    They keep their attention weights as long as those of the whole line may be at most `max_weights` word pairs. From
+    then on there is a link for each word, and what only weights need is forgotten, so a line of megabytes takes
+    little more memory than its text.
+    """
+
+    def __init__(self, line: Line, *, needs_weights: bool, max_weights: int) -> None:
+        self._line, self._has_weights, self._max_weights = line, needs_weights, max_weights
+        self._found: list[PartTranslations] = []
+        self._num_words = self._num_pieces = self._num_source_pieces = 0
+        """Words and pieces of the longest translation, and pieces of the source."""
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, part: Part, translations: list[PartTranslation]) -> None:
+        """Take a part with its translations, best first; parts come in any order."""
+        found = part, translations
+        if part.needs_weights:
+            self._num_words += max((len(one.text.split()) for one in translations), default=0)
+            self._num_pieces += max((len(one.spans) for one in translations), default=0)
+            self._num_source_pieces += len(part.spans)
+            if self._has_weights and not self.fits():
+                self._has_weights = False
+                self._found = list(map(self._with_links, self._found))
+            if not self._has_weights:
+                found = self._with_links(found)
+        self._found.append(found)
+
+    def in_order(self) -> list[PartTranslations]:
+        """Return all parts, from left to right."""
+        return sorted(self._found, key=lambda found: found[0].part)
+
+    def fits(self) -> bool:
+        """Return whether the weights are few enough, between words and between pieces."""
+        of_words = self._num_words * self._num_source_words
+        return max(of_words, self._num_pieces * self._num_source_pieces // PIECE_PAIRS) <= self._max_weights
+
+    @cached_property
+    def _num_source_words(self) -> int:
+        return len(self._line.raw.split())
+
+    @cached_property
+    def _source_words(self) -> tuple[list[int], list[int]]:
+        """The first characters of the words that are read, and their ends."""
+        words = word_spans(self._line.text)
+        return [begin for begin, _ in words], [end for _, end in words]
+
+    def _with_links(self, found: PartTranslations) -> PartTranslations:
+        part, translations = found
+        begins, ends = self._source_words
+        own = slice(bisect_right(ends, part.spans[0][0]), bisect_left(begins, part.spans[-1][1]))
+        words = list(zip(begins[own], ends[own], strict=True))
+        return replace(part, ids=(), spans=()), [_with_links(one, words) for one in translations]
 
 
-def without_weights(line: Line, parts: Sequence[PartTranslations]) -> list[PartTranslations]:
-    """Return the translations of parts of a line with a link for each piece in the place of weights."""
-    words = word_spans(line.text)
-    begins, ends = [begin for begin, _ in words], [end for _, end in words]
-    found: list[PartTranslations] = []
-    for part, translations in parts:
-        own = words[bisect_right(ends, part.spans[0][0]) : bisect_left(begins, part.spans[-1][1])]
-        found.append((part, [_without_weights(one, own) for one in translations]))
-    return found
-
-
-def _without_weights(one: PartTranslation, source: Sequence[Span]) -> PartTranslation:
-    if one.alignment is None or one.alignment.weights is None:
-        return one
-    return replace(one, alignment=one.alignment.without_weights(source, word_spans(one.text)))
+def _with_links(one: PartTranslation, source: Sequence[Span]) -> PartTranslation:
+    alignment = one.alignment and one.alignment.of_words(source, word_spans(one.text))
+    return replace(one, ids=(), spans=(), alignment=alignment)

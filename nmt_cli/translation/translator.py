@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import cast
 
 import numpy as np
@@ -34,7 +34,7 @@ from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.counts import Counts
-from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds, without_weights
+from nmt_cli.translation.long_lines import PartsOfLine, PartTranslations, joined, parts_of, rounds
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
 from nmt_cli.translation.repetition import is_endless, without_repetition
 from nmt_cli.translation.results import Part, PartTranslation, Translated, Translation
@@ -48,6 +48,8 @@ TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
 """Returns each of some parts with its translations, in any order."""
 PartByPart = Generator[Sequence[Part], Iterable[PartTranslations], list[Translated]]
 """Yields parts, and takes each of them with its translations, in any order; returns the translations of all lines."""
+MEASURED = 512
+"""Parts whose confidence is measured together. Their attention weights are in memory until then."""
 MoreParts = Callable[[int], Sequence[Part]]
 """Returns parts that wait for a search, at most the given number."""
 
@@ -156,8 +158,11 @@ class Translator:
         self, lines: Sequence[Line], numbers: Sequence[int]
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], list[list[PartTranslations]]]:
         """Yield all parts, and return the parts of each line with their translations."""
-        parts: list[list[PartTranslations]] = [[] for _ in lines]
         needs_weights = list(map(self._needs_weights, lines))
+        parts = [
+            PartsOfLine(line, needs_weights=needs, max_weights=self.max_weights)
+            for line, needs in zip(lines, needs_weights, strict=True)
+        ]
         for segments in rounds([line.text for line in lines]):
             new = parts_of(
                 segments,
@@ -165,20 +170,15 @@ class Translator:
                 max_pieces=self.options.max_source_pieces,
                 with_spans=[needs or bool(line.constraints) for needs, line in zip(needs_weights, lines, strict=True)],
                 numbers=numbers,
-                num_parts=[len(of_line) for of_line in parts],
+                num_parts=list(map(len, parts)),
             )
             new = [self._bound(part, lines[part.line], needs_weights=needs_weights[part.line]) for part in new]
             if self.terms is not None:
                 new = self.terms.added_to(new, lines)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
-            translated = yield new
-            translations = {(part.line, part.part): found for part, found in translated}
-            for part in new:
-                parts[part.line].append((part, translations[part.line, part.part]))
-            for number in {part.line for part in new if part.needs_weights}:
-                if not fits_a_matrix(lines[number], parts[number], self.max_weights):
-                    parts[number] = without_weights(lines[number], parts[number])
-        return parts
+            for part, found in (yield new):
+                parts[part.line].add(part, found)
+        return [of_line.in_order() for of_line in parts]
 
     def _bound(self, part: Part, line: Line, *, needs_weights: bool) -> Part:
         """Return a part with the prefix of its line, if it is the first."""
@@ -210,11 +210,14 @@ class Translator:
             group = list(same)
             is_drawn = self.options.sampling_temperature is not None
             hypotheses = self._drawn(group) if is_drawn else self.search(group, observe)
-            found = [self.finish(*of_part) for of_part in hypotheses]
-            if self.estimator is not None:
-                for _ in self.estimator.measure(self.models, found, self.options.batch_tokens):
+            found = (self.finish(*of_part) for of_part in hypotheses)
+            if self.estimator is None:
+                yield from found
+                continue
+            while some := list(islice(found, MEASURED)):
+                for _ in self.estimator.measure(self.models, some, self.options.batch_tokens):
                     pass
-            yield from found
+                yield from some
 
     def at_once(self, width: int) -> int:
         """Return the number of sentences of a padded width that fit into one batch of the search."""

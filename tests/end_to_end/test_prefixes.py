@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from marks import others_slow
 
-from nmt_cli.translation.long_lines import fits_a_matrix
+from nmt_cli.translation.long_lines import PartsOfLine
 
 SOURCES = [
     "Where is the red car?",
@@ -83,9 +83,7 @@ def test_soft_alignments_have_a_row_for_each_word_of_the_output(nmt, model: Path
 
 
 def test_a_line_too_long_for_a_matrix_of_weights_keeps_its_prefix(nmt, model: Path, tmp_path: Path, monkeypatch):
-    for module in ("long_lines", "translator"):
-        name = f"nmt_cli.translation.{module}.fits_a_matrix"
-        monkeypatch.setattr(name, lambda parts, num_words, _: fits_a_matrix(parts, num_words, 5))
+    monkeypatch.setattr(PartsOfLine, "fits", lambda _: False)
     source, prefix = write(tmp_path / "source", [SOURCES[4]]), write(tmp_path / "prefix", ["<b>Il ven"])
     result = nmt("translate", source, "--model", model, "--prefix", prefix, "--markup")
     assert result.code == 0, result.err

@@ -129,7 +129,7 @@ def test_who_has_left_already_waits_for_nothing(spoken, tmp_path):
     cancellation.set()
     with pytest.raises(Cancelled):
         spoken.engines[0].translate([f"wait:{tmp_path / 'never'}"] * 900, ONE, cancellation)
-    assert spoken.engines[0].counted().waiting == 0
+    wait_for(lambda: spoken.engines[0].counted().waiting == 0)
 
 
 @pytest.mark.parametrize("build", [build_nothing, build_and_die])

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -291,6 +292,16 @@ def test_closed_at_once_a_pool_cancels_what_is_left_and_its_processes_are_gone(z
     wait_for(lambda: not any(map(is_alive, left)))
     with pytest.raises(NmtError, match="has ended"):
         pool.submit(says("a"))
+
+
+def test_closed_at_once_a_pool_waits_for_the_threads_that_work(tmp_path: Path):
+    """A process that ended while a thread was in torch was aborted."""
+    pool = Pool(Threads(build), workers=2)
+    for _ in range(2):
+        pool.submit(says(f"wait:{tmp_path / 'never'}"))
+    wait_for(lambda: pool.status().assigned == 2)
+    pool.close()
+    assert not [thread for thread in threading.enumerate() if thread.name in ("nmt-worker", "nmt-inbox")]
 
 
 def test_workers_end_with_their_parent(tmp_path: Path):
