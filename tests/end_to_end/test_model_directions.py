@@ -257,6 +257,7 @@ def test_a_plan_is_made_where_another_direction_than_the_first_ends_the_training
     assert "--source-lang rv --target-lang xx" in found.out.decode()
 
 
+@pytest.mark.slow
 def test_a_server_offers_all_directions_of_a_model(here: Path):
     with running_server("--model", here / "run") as server:
         languages = {one["code"]: one["targets"] for one in server.ask("/languages").json}

@@ -201,6 +201,7 @@ def test_sentences_with_their_alignment_have_their_confidence(server):
     assert set(server.translate("The sun.")) == {"translatedText"}
 
 
+@pytest.mark.slow
 def test_a_model_without_calibration_says_so_and_the_page_knows_it(server, model, tmp_path):
     assert server.ask("/frontend/settings").json["confidence"] == [{"source": "en", "target": "fr"}]
     shutil.copytree(model, tmp_path / "run")
@@ -616,6 +617,7 @@ def test_a_profile_is_kept_with_the_model(model):
     assert kept["en"]["total"] > 0
 
 
+@pytest.mark.slow
 def test_a_server_opens_more_files_than_it_began_with(model):
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, most))

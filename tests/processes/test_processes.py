@@ -118,8 +118,16 @@ def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_
     ("environment", "unread"),
     [
         ({"WORLD_SIZE": "2"}, "RANK, MASTER_PORT, MASTER_ADDR"),
-        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "http"}, "MASTER_PORT"),
-        ({"WORLD_SIZE": "two", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}, "WORLD_SIZE"),
+        pytest.param(
+            {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "http"},
+            "MASTER_PORT",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"WORLD_SIZE": "two", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+            "WORLD_SIZE",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["a size alone", "port", "size"],
 )
@@ -134,6 +142,7 @@ def test_an_environment_that_is_half_of_a_start_is_refused(launch, config, envir
     assert outcome.code == 2
 
 
+@pytest.mark.slow
 def test_an_empty_world_size_is_that_of_a_training_alone(launch, config):
     program = (sys.executable, "-m", "nmt_cli", "train", "--config", config, "--dry-run")
     (outcome,) = outcomes([launch.program(*program, env={"WORLD_SIZE": ""})])

@@ -158,6 +158,7 @@ print(most, len(store))
 """
 
 
+@pytest.mark.slow
 def test_going_through_a_store_in_random_order_leaves_little_of_it_in_memory(tmp_path):
     """Fails if the files are mapped into memory: all that was read becomes resident."""
     corpus = written(tmp_path)

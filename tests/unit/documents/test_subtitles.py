@@ -37,6 +37,7 @@ def test_a_cue_that_ends_a_sentence_stands_alone(end):
     assert len(lines) == 3
 
 
+@pytest.mark.slow
 def test_many_brackets_are_read_without_long_thought():
     text = TWO.replace("white dog", f"white {')' * 500_000}a")
     assert subtitles(text, lambda some: upper(["x"] * len(some))).count("-->") == 2

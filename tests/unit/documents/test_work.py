@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from document_translators import SPLIT, backwards, upper
 from lines_run import LinesRun
+from marks import others_slow
 
 from nmt_cli.documents.document import translate_document, translate_page
 from nmt_cli.formats.work import STEP, Work
@@ -73,7 +74,7 @@ def test_the_time_of_a_document_grows_with_its_length(name: str):
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.1, *others_slow(0.5, 0.9)])
 def test_work_that_may_not_go_on_ends_at_once(name: str, share: float):
     kind, text = DOCUMENTS[name]
     looks = 0

@@ -271,7 +271,7 @@ class Requests(RuleBasedStateMachine):
             self.close()
 
 
-@pytest.mark.parametrize("sequences", [150, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sequences", [60, pytest.param(2000, marks=pytest.mark.slow)])
 def test_a_request_is_answered_once_whatever_happens_to_it_and_to_others(monkeypatch, capsys, sequences):
     monkeypatch.setattr(search_module, "PAUSES", (0.0, 0.001, 0.001, 0.001))
     run_state_machine_as_test(
