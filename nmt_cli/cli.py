@@ -77,7 +77,7 @@ def _options(
         bool,
         typer.Option(
             "--version",
-            help="Show the version, with those of torch, kernels and processor, and exit.",
+            help="Show the versions of nmt and torch, the kernels and the processor, and exit.",
             callback=_show_version,
             is_eager=True,
         ),

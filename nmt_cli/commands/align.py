@@ -41,8 +41,9 @@ def align(
     gold: Annotated[
         str | None,
         typer.Option(
-            "--gold", help="True links, a line a pair: 0-0 is sure, 0?1 possible. The error rate goes to stderr.",
-            metavar="FILE",
+            "--gold", metavar="FILE",
+            help="Reference alignment, one line for each pair: 0-0 is a sure link, 0?1 a possible one. The alignment "
+            "error rate is printed to standard error.",
         ),
     ] = None,
     device: Device = "auto",

@@ -25,8 +25,8 @@ def average(
 ) -> None:
     """Average checkpoints into a new one.
 
-    Without an option, the mean is over all of the newest checkpoints that are kept. training.keep_last and keep_best
-    set how many that are.
+    Without --last and --best, all checkpoints that training.keep_last keeps are averaged. training.keep_best says how
+    many --best can take.
 
     Example: nmt average --model runs/demo --last 1 --name mean
     """

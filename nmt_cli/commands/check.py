@@ -22,7 +22,7 @@ def check(
 ) -> None:
     """Check a configuration and its text before training, and say what memory, time and quality to expect.
 
-    The command writes nothing. The exit code is 2 if training would refuse, or `nmt evaluate` a test set. It is 0 if
+    The command writes nothing. The exit code is 2 if nmt train or nmt evaluate would stop with an error, and 0 if
     there are only warnings.
 
     Example: nmt check --config configs/multi30k_en_de.yaml

@@ -46,7 +46,7 @@ def clean(
     tag: Annotated[
         str | None,
         typer.Option(
-            "--tag", metavar="TAG", help="Pairs: put TAG and a blank before each source line, as for back-translation."
+            "--tag", metavar="TAG", help="Pairs: put TAG and a space before each source line, as for back-translation."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and write nothing.")] = False,
@@ -58,10 +58,9 @@ def clean(
     numbers, duplicate; and only counted: invisible, many-targets (of one source), tokenised. The originals are never
     changed. PREFIX.dropped.tsv has line number, rule, source and target.
 
-    The languages and the words that go together are learnt from the corpus itself, which is read twice.
+    The languages and the words that go together are learned from the corpus itself, which is read twice.
 
-    Without TARGET the rules are empty, encoding, too-long, known (the line stands in a file that --without names),
-    duplicate, and invisible.
+    Without TARGET the rules are empty, encoding, too-long, leak (of --without), duplicate; and only counted: invisible.
 
     Example: nmt clean train.en train.de -o clean
     """

@@ -11,9 +11,9 @@ from nmt_cli.assembly.ahead import start_loading_torch
 from nmt_cli.commands.options import (
     Checkpoint,
     Device,
+    EvaluatedTargetLang,
     ModelDirs,
     SourceLang,
-    TargetLang,
     Workers,
     WorkerThreads,
     ZeroShot,
@@ -53,8 +53,8 @@ def evaluate(
         bool,
         typer.Option(
             "--calibrate",
-            help="Score nothing. Fit the values of `nmt translate --confidence` to the dev set, or to --source and "
-            "--reference, and keep them with the model.",
+            help="Score nothing. Adjust the probabilities of `nmt translate --confidence` to the dev set (or --source "
+            "and --reference), and save that in the model directory.",
         ),
     ] = False,
     device: Device = "auto",
@@ -62,7 +62,7 @@ def evaluate(
     workers: Workers = None,
     checkpoint: Checkpoint = "best",
     source_lang: SourceLang = None,
-    target_lang: TargetLang = None,
+    target_lang: EvaluatedTargetLang = None,
     zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
     """Translate and score test sets, and write the translations and a report.

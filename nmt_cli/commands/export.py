@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, DirectionDirs, SourceLang, TargetLang
+from nmt_cli.commands.options import Checkpoint, DirectionDirs, ExportedTargetLang, SourceLang
 
 
 def export(
@@ -21,11 +21,11 @@ def export(
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", metavar="P", help="fp32 (the default of onnx) or int8 (the default of html)."),
+        typer.Option("--precision", metavar="P", help="For onnx: fp32 (the default) or int8. A page is always int8."),
     ] = None,
     checkpoint: Checkpoint = "best",
     source_lang: SourceLang = None,
-    target_lang: TargetLang = None,
+    target_lang: ExportedTargetLang = None,
 ) -> None:
     """Write a model in a form that translates without nmt.
 
@@ -33,7 +33,7 @@ def export(
     hold several models, one for each direction, or a model of several directions.
 
     The format onnx gives a directory with the model as two ONNX graphs, its tokenizer, its defaults, a model card, and
-    a program for Python that translates lines from standard input, translate.py. Needs the extra `onnx`.
+    translate.py, which translates lines from standard input. Needs pip install 'nmt-cli[onnx]'.
 
     Example: nmt export --model runs/demo -o translator.html
     """

@@ -12,17 +12,18 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Files with both languages, pairs of files with one each, or directories; also packed; - for stdin.",
+            help="Files with both languages, two files with one language each, or directories; may be compressed; - "
+            "for standard input.",
         ),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="PREFIX", help="Write PREFIX.XX, PREFIX.YY, PREFIX.report.json.")
     ],
     source_lang: Annotated[
-        str | None, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")
+        str | None, typer.Option("--source-lang", metavar="XX", help="Language of the source, such as en. Needed unless --lang is given.")
     ] = None,
     target_lang: Annotated[
-        str | None, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")
+        str | None, typer.Option("--target-lang", metavar="YY", help="Language of the target, such as de. Needed unless --lang is given.")
     ] = None,
     lang: Annotated[
         str | None,
@@ -41,7 +42,8 @@ def import_(
         typer.Option(
             "--format",
             metavar="F",
-            help="text, tsv, csv, tmx, xliff, po, jsonl, srt, vtt, html, xlsx or ods; else found.",
+            help="text, tsv, csv, tmx, xliff, po, jsonl, srt, vtt, html, xlsx or ods. Without it, the format is "
+            "recognised.",
         ),
     ] = None,
     separator: Annotated[

@@ -29,11 +29,15 @@ def improve(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="DIR",
-            help="The directory of the new model and of all stages. The default is model_dir with -improved.",
+            help="The directory of the new model and of all stages. The default is the name of model_dir with -improved "
+            "added.",
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=100, metavar="N", help="Translate the text N times, each time better.")
+        int, typer.Option(
+            "--rounds", min=1, max=100, metavar="N",
+            help="Translate the text N times, each time with the model of the round before.",
+        ),
     ] = 1,
     ensemble: Annotated[
         int, typer.Option("--ensemble", min=1, max=100, metavar="K", help="Train K models with different seeds.")
@@ -49,31 +53,32 @@ def improve(
         ),
     ] = 2.0,
     beam_size: Annotated[
-        int, typer.Option("--beam-size", "-k", min=1, max=1_000, metavar="N", help="Beam for text to learn from.")
+        int, typer.Option("--beam-size", "-k", min=1, max=1_000, metavar="N", help="Beam size for new training text.")
     ] = 5,
     sample: Annotated[
         bool | None,
         typer.Option(
             "--sample/--best",
-            help="Draw the translations to learn from at random, or search the best. From 500,000 pairs on: drawn.",
+            help="Make the new training text by random sampling, or by beam search. The default is --sample from "
+            "500,000 pairs on.",
         ),
     ] = None,
     keep_sizes: Annotated[
         bool,
         typer.Option(
             "--keep-sizes",
-            help="Keep the sizes of the configuration, instead of those that `nmt init` gives to so much text.",
+            help="Keep the sizes of the configuration, instead of enlarging them for the additional text.",
         ),
     ] = False,
     workers: Workers = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the plan, with time and disk space for this machine. Make nothing."),
+        typer.Option("--dry-run", help="Print the plan, with the time and disk space it needs, and stop."),
     ] = False,
 ) -> None:  # fmt: skip
-    """Make a better model from pairs and text in one language. To go on after a stop, give the same command again.
+    """Make a better model from pairs and text in one language. To resume, run the same command again.
 
-    The text stands in the configuration (data.monolingual: {target: [FILE], source: [FILE]}) or in the options. The
+    The text is named in the configuration (data.monolingual: {target: [FILE], source: [FILE]}) or in the options. The
     stages are ordinary commands, which are printed: clean the text, train the reverse direction, translate the target
     text back, train on both. DIR becomes an ordinary model directory.
 

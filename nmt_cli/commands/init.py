@@ -44,18 +44,24 @@ def init(
         ),
     ],
     source_lang: Annotated[
-        str | None, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")
+        str | None,
+        typer.Option(
+            "--source-lang", metavar="XX", help="Language of the source, such as en. Needed without --direction."
+        ),
     ] = None,
     target_lang: Annotated[
-        str | None, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")
+        str | None,
+        typer.Option(
+            "--target-lang", metavar="YY", help="Language of the target, such as de. Needed without --direction."
+        ),
     ] = None,
     direction: Annotated[
         list[str] | None,
         typer.Option(
             "--direction",
             metavar="XX-YY=FILE[,FILE]...",
-            help="A direction of a model of several, with files that `nmt import` reads, in the place of the options "
-            "above. May be repeated.",
+            help="For a model of several directions: a direction, such as vi-en, and its files, which nmt import can "
+            "read. Replaces the options above. May be repeated.",
         ),
     ] = None,
     both: Annotated[

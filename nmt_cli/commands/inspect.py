@@ -14,7 +14,7 @@ def inspect(
     directory: Annotated[
         Path | None,
         typer.Argument(
-            help="The model directory. Without it, nmt takes $NMT_MODEL, or else the newest finished run below runs/.",
+            help="The model directory. Without it, nmt takes $NMT_MODEL, or else the newest finished run in runs/.",
             metavar="DIR",
         ),
     ] = None,

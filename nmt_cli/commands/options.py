@@ -28,8 +28,7 @@ def _directories(several: str = "") -> Any:
     """Return the option that names model directories, and says what several of them do."""
     return typer.Option(
         "--model", "-m", metavar="DIR",
-        help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run below "
-        "runs/.",
+        help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run in runs/.",
     )  # fmt: skip
 
 
@@ -37,13 +36,28 @@ ModelDir = Annotated[Path | None, _directories()]
 ModelDirs = Annotated[list[Path] | None, _directories("; several make an ensemble")]
 DescribedDirs = Annotated[list[Path] | None, _directories("; several give a section each")]
 DirectionDirs = Annotated[list[Path] | None, _directories("; several give several directions of translation")]
-SourceLang = Annotated[
+SourceLang = Annotated[str | None, typer.Option("--source-lang", metavar="XX", help="The language to translate from.")]
+
+
+def _target_lang(of_several_directions: str) -> Any:
+    """Return the option that names the target language, and says what a model of several directions needs."""
+    return typer.Option(
+        "--target-lang", metavar="YY", help=f"The language to translate into. {of_several_directions}"
+    )
+
+
+TargetLang = Annotated[
     str | None,
-    typer.Option(
-        "--source-lang", metavar="XX", help="The language of the source. Needed of a model of several directions."
+    _target_lang(
+        "With a model of several directions, give both languages, unless one is enough to choose a direction."
     ),
 ]
-TargetLang = Annotated[str | None, typer.Option("--target-lang", metavar="YY", help="The language to translate into.")]
+EvaluatedTargetLang = Annotated[
+    str | None, _target_lang("Without both languages, the test sets of every direction are evaluated.")
+]
+ExportedTargetLang = Annotated[
+    str | None, _target_lang("Without both languages, a page translates in every direction of the model.")
+]
 ZeroShot = Annotated[
     bool,
     typer.Option(
@@ -53,13 +67,29 @@ ZeroShot = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
 InputFile = Annotated[
     str | None,
-    typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),
+    typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="FILE"),
+]
+TranslatedFile = Annotated[
+    str | None,
+    typer.Argument(
+        help="A text file, a sentence on each line, or a document; - or nothing for standard input.", metavar="FILE"
+    ),
+]
+PiecesFile = Annotated[
+    str | None,
+    typer.Argument(
+        help="A file of pieces, as nmt encode writes it; - or nothing for standard input.", metavar="FILE"
+    ),
 ]
 SourceText = Annotated[str, typer.Argument(help="Source text, a sentence on each line.", metavar="SOURCE")]
 TargetText = Annotated[str, typer.Argument(help="The translation, line by line.", metavar="TARGET")]
 Checkpoint = Annotated[
-    str, typer.Option("--checkpoint", help="The weights to use: best, last, a step, or a name.", metavar="C")
-]
+    str,
+    typer.Option(
+        "--checkpoint", metavar="C",
+        help="The checkpoint to use: best, last, the number of an update such as 600, or a name that nmt average gave.",
+    ),
+]  # fmt: skip
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.", metavar="D", rich_help_panel=SPEED)]
 Threads = Annotated[
     int | None,
@@ -79,7 +109,8 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, max=4_096, metavar="N", rich_help_panel=SPEED,
-        help="Processes that translate at the same time. The default is one for each core, as far as there is work.",
+        help="Processes that translate at the same time. The default is as many as the cores (divided by --threads), the "
+        "memory and the amount of text allow.",
     ),
 ]  # fmt: skip
 BeamSize = Annotated[
@@ -101,15 +132,15 @@ NoRepeatNgram = Annotated[
     int | None,
     typer.Option(
         "--no-repeat-ngram", min=0, metavar="N", rich_help_panel=SEARCH,
-        help="Never say the same N pieces twice in a line. 0 is off.",
+        help="Never repeat the same N pieces in a line. 0 is off.",
     ),
 ]  # fmt: skip
 BatchTokens = Annotated[
     int | None,
     typer.Option(
         "--batch-tokens", min=1, metavar="N", rich_help_panel=SPEED,
-        help="Size of a batch: pieces of its sources, each counted as often as the beam is wide. If not given, "
-        "decoding.batch_tokens of the model.",
+        help="Size of a batch: source pieces, with padding, times the beam size. Less needs less memory. The default "
+        "is the model's own.",
     ),
 ]  # fmt: skip
 Sample = Annotated[
@@ -134,7 +165,7 @@ CopyUnknown = Annotated[
     bool,
     typer.Option(
         "--copy-unknown", rich_help_panel=OUTPUT,
-        help="Copy a word that the model does not know from the place where the model looked.",
+        help="Copy unknown words from the source, from where the attention points.",
     ),
 ]  # fmt: skip
 Markup = Annotated[
@@ -148,9 +179,10 @@ NormalizeInput = Annotated[
     bool | None,
     typer.Option(
         "--normalize-input/--keep-input", rich_help_panel=SEARCH,
-        help="Read each line in the writing of the training text: a line in capitals in ordinary case, unknown quotes "
-        "and dashes as known ones, words without their typing errors. The translation of a line in capitals is in "
-        "capitals, and numbers are kept. The default is the model's own.",
+        help="Before translation, change each line to what the training text looks like: a line in capitals to "
+        "ordinary case, unknown quotes and dashes to known ones, misspelt words to known words. The translation gets "
+        "the capitals back. Numbers stay, unless the training text nearly always writes them otherwise. The default "
+        "is the model's own.",
     ),
 ]  # fmt: skip
 AdaptWriting = Annotated[bool | None, typer.Option("--adapt-writing/--keep-writing", hidden=True)]
@@ -183,7 +215,7 @@ Prefixes = Annotated[
     typer.Option(
         "--prefix", metavar="FILE", rich_help_panel=SEARCH,
         help="The beginning of each translation, one for each line of the input. The output keeps it byte for byte and "
-        "goes on from it, in the middle of a word too. An empty line stands for no beginning. - for standard input.",
+        "continues from there, in the middle of a word too. An empty line means no beginning. - for standard input.",
     ),
 ]  # fmt: skip
 Shortlist = Annotated[
@@ -195,7 +227,7 @@ Shortlist = Annotated[
 ]  # fmt: skip
 Precision = Annotated[
     str,
-    typer.Option("--precision", help="auto (which is fp32), fp32, bf16 or int8.", metavar="P", rich_help_panel=SPEED),
+    typer.Option("--precision", help="fp32 (also auto, the default), bf16, or int8 (on the CPU).", metavar="P", rich_help_panel=SPEED),
 ]
 
 

@@ -22,7 +22,7 @@ plot = typer.Typer(help="Draw attention, learning curves, or scores by length.",
 Picture = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", help="The file to write. Its ending chooses the kind.", metavar="OUT", parser=output_file
+        "--output", "-o", help="The file to write: .png, .svg or .html.", metavar="OUT", parser=output_file
     ),
 ]
 
@@ -47,7 +47,7 @@ def attention(
     source_lang: SourceLang = None,
     target_lang: TargetLang = None,
 ) -> None:
-    """Draw where each target word looked in the source. An .html page shows the search too.
+    """Draw the attention of each target word over the source words. An .html page shows the search too.
 
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
@@ -98,7 +98,7 @@ def lengths(
     output: Picture,
     edges: Annotated[
         str,
-        typer.Option("--edges", help="The longest length of each group in source words, rising.", metavar="N,N,..."),
+        typer.Option("--edges", help="Upper limits of the length groups, in source words, rising.", metavar="N,N,..."),
     ] = "10,20,30,40,50,60,70",
     tokenize: Annotated[str | None, typer.Option("--tokenize", help="As for nmt score.", metavar="T")] = None,
 ) -> None:

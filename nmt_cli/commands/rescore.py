@@ -30,8 +30,8 @@ def rescore(
 ) -> None:
     """Print how probable the model finds each given translation.
 
-    A line has the natural logarithm of the probability, the end of the sentence included. It is not divided by the
-    length.
+    Each output line is the natural logarithm of the probability of that translation with its end of sentence. It is not
+    divided by the length.
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """

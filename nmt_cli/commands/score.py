@@ -40,7 +40,7 @@ def score(
         bool, typer.Option("--by-length", help="Also score short and long sentences apart, by the words in the source.")
     ] = False,
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case in BLEU. chrF always heeds it, and TER never does.")
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU. chrF is always case-sensitive, TER never.")
     ] = False,
     tokenize: Annotated[
         str | None,

@@ -18,7 +18,7 @@ ACCESS, LIMITS = "Access", "Limits"
 
 def serve(
     model: DirectionDirs = None,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, metavar="N", help="0 takes a free port.")] = 5000,
     watch: Annotated[bool, typer.Option("--watch", help="Load newer checkpoints while the server runs.")] = False,
     api_key_file: Annotated[
@@ -39,15 +39,15 @@ def serve(
         list[str] | None,
         typer.Option(
             "--cors", metavar="ORIGIN", rich_help_panel=ACCESS,
-            help="Let pages of ORIGIN ask this server, such as https://example.org. May be repeated.",
+            help="Let web pages from ORIGIN, such as https://example.org, use this server. May be repeated.",
         ),
     ] = None,
     trust_proxy: Annotated[
         list[str] | None,
         typer.Option(
             "--trust-proxy", metavar="ADDRESS", rich_help_panel=ACCESS,
-            help="Believe a proxy at this address or in this network, such as 172.16.0.0/12, who asks. May be "
-            "repeated. A proxy on this machine is believed anyway.",
+            help="Trust a proxy at this address or network, such as 172.16.0.0/12, to name the client "
+            "(X-Forwarded-For). May be repeated. Proxies on this machine are always trusted.",
         ),
     ] = None,
     root_path: Annotated[
@@ -59,20 +59,20 @@ def serve(
     ] = "",
     log_text: Annotated[
         bool,
-        typer.Option("--log-text", rich_help_panel=ACCESS, help="Write texts to translate to the log, but no files."),
+        typer.Option("--log-text", rich_help_panel=ACCESS, help="Log the texts that clients send. Files are never logged."),
     ] = False,
     max_characters: Annotated[
         int,
         typer.Option(
             "--max-characters", min=1, metavar="N", rich_help_panel=LIMITS,
-            help="Most characters of one request. With alternatives or alignment 20,000; a file may have more.",
+            help="Most characters in one request. Requests with alternatives or alignment may have 20,000, files more.",
         ),
     ] = 500_000,
     max_sentences: Annotated[
         int,
         typer.Option(
             "--max-sentences", min=1, metavar="N", rich_help_panel=LIMITS,
-            help="Most sentences of a direction that may wait. Beyond that, clients are told to come back.",
+            help="Most sentences that may wait in one direction. Further requests are told to try again later.",
         ),
     ] = 50_000,
     requests_per_minute: Annotated[
@@ -88,10 +88,10 @@ def serve(
     workers: Workers = None,
     checkpoint: Checkpoint = "best",
 ) -> None:  # fmt: skip
-    """Serve models over HTTP: the interface of LibreTranslate, and a page for people.
+    """Serve models over HTTP, with the API of LibreTranslate and a web page.
 
-    Each --model is a direction of its own. The server ends with SIGTERM or Ctrl-C, after it has answered what was
-    asked.
+    The server offers every direction of every --model. Two models for one direction are refused. SIGTERM or Ctrl-C
+    stops the server after it has answered the requests it has.
 
     Example: nmt serve --model runs/demo
     """

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import InputFile, ModelDir, OutputFile
+from nmt_cli.commands.options import InputFile, ModelDir, OutputFile, PiecesFile
 
 Side = Annotated[str, typer.Option("--side", metavar="SIDE", help="The language of the text: source or target.")]
 
 
 def encode(file: InputFile = None, *, model: ModelDir = None, side: Side = "source", output: OutputFile = None) -> None:
-    """Cut each line into the pieces of the model, with spaces between.
+    """Cut each line into pieces (subwords, the tokens of the model), with spaces between.
 
     Example: nmt encode file.txt --model runs/demo --side source
     """
@@ -21,7 +21,7 @@ def encode(file: InputFile = None, *, model: ModelDir = None, side: Side = "sour
     write_pieces(file, output, model, side)
 
 
-def decode(file: InputFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None) -> None:
+def decode(file: PiecesFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None) -> None:
     """Join the pieces of each line to text again.
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo

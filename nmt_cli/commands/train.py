@@ -21,8 +21,8 @@ def train(
         typer.Option(
             "--minutes",
             metavar="N",
-            help="Save a checkpoint and stop N minutes from now; the same command goes on. Short for --set "
-            "training.max_minutes=N.",
+            help="Save a checkpoint and stop N minutes from now; run the same command again to resume. Short for "
+            "--set training.max_minutes=N.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -33,7 +33,7 @@ def train(
         ),
     ] = False,
 ) -> None:
-    """Train a model, and its tokenizer if there is none. To go on after a stop, give the same command again.
+    """Train a model, and its tokenizer if there is none. To resume, run the same command again.
 
     Example: nmt train --config configs/multi30k_en_de.yaml
     """

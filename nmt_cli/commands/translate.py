@@ -20,7 +20,6 @@ from nmt_cli.commands.options import (
     Device,
     GlossaryFile,
     GlossaryWeight,
-    InputFile,
     LengthPenalty,
     Markup,
     ModelDirs,
@@ -35,6 +34,7 @@ from nmt_cli.commands.options import (
     SourceLang,
     TargetLang,
     Temperature,
+    TranslatedFile,
     Workers,
     WorkerThreads,
     ZeroShot,
@@ -42,7 +42,7 @@ from nmt_cli.commands.options import (
 
 
 def translate(
-    file: InputFile = None,
+    file: TranslatedFile = None,
     model: ModelDirs = None,
     output: OutputFile = None,
     beam_size: BeamSize = None,
@@ -96,7 +96,7 @@ def translate(
         str | None,
         typer.Option(
             "--shard", metavar="I/N", rich_help_panel=SPEED,
-            help="Translate only the I-th of N equal parts of FILE, for a job array.",
+            help="Translate only the I-th of N equal shards of FILE, for a job array.",
         ),
     ] = None,
     device: Device = "auto",
@@ -110,11 +110,11 @@ def translate(
 ) -> None:  # fmt: skip
     """Translate lines of text. As many lines come out as go in, in order.
 
-    With --n-best N and the format text, each line gives N lines. If the search finds fewer translations,
-    empty lines take their place. The format moses writes no such lines, and jsonl writes one line for each line.
+    With --n-best N, the format text has N lines for each input line (empty ones if fewer translations are found), moses
+    has as many as are found, and jsonl has one line with all of them.
 
-    A FILE that ends in .html, .po, .xlf, .srt or .vtt is translated as a document if -o is given: its text is
-    translated, and all else stays as it is.
+    A FILE in HTML, PO, XLIFF, SRT or WebVTT (.html, .htm, .xhtml, .po, .pot, .xlf, .xliff, .srt, .vtt) is translated as
+    a document if -o is given: its text is translated, and all else stays as it is.
 
     Example: nmt translate file.txt --model runs/demo
     """

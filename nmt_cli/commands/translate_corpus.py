@@ -34,7 +34,7 @@ from nmt_cli.commands.options import (
 def translate_corpus(
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="Text files, a sentence on each line; also .gz, .jsonl and .jsonl.gz.", metavar="INPUT…"),
+        typer.Argument(help="Text files, a sentence on each line; also .gz, .jsonl and .jsonl.gz.", metavar="INPUT"),
     ],
     output: Annotated[
         Path,
@@ -49,15 +49,16 @@ def translate_corpus(
             "--address",
             envvar="RAY_ADDRESS",
             metavar="RAY",
-            help="A Ray cluster to join, auto for one that runs here, local for one of this machine alone. Without it, "
-            "the workers are processes of this machine, and Ray is not needed.",
+            help="Use a Ray cluster: HOST:PORT, auto (the one that runs on this machine), or local (start one here). "
+            "Without it, the workers are processes of this machine, and Ray is not needed.",
         ),
     ] = None,
     part_lines: Annotated[
         int,
         typer.Option(
             "--part-lines", min=1, metavar="N",
-            help="Lines that are written together, and translated again if the command is stopped meanwhile.",
+            help="Lines saved at a time. If the command is stopped, each worker loses at most so many lines, and "
+            "resuming translates them again.",
         ),
     ] = 4096,
     field: Annotated[
@@ -89,7 +90,7 @@ def translate_corpus(
     target_lang: TargetLang = None,
     zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
-    """Translate many files, on this machine or on many. To go on after a stop, give the same command again.
+    """Translate many files, on one machine or many. To resume, run the same command again.
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
     """

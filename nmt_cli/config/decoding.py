@@ -13,24 +13,24 @@ class DecodingConfig(Section):
     """Defaults of the model for translation. Options of the command line take their place."""
 
     beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
-    """Prefixes that the search keeps at each step; 1 is greedy."""
+    """Partial translations that the search keeps at each step; 1 is greedy."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
-    """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
+    """Each score is divided by ((5 + pieces) / 6)^A (Wu et al., 2016, eq. 14); more than 0 favours long translations."""
     max_source_pieces: Count = 250
     """Longer sources are cut into parts that are translated one by one."""
     max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """See `max_length_b`."""
     max_length_b: Count = 20
-    """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must contain."""
+    """Longest output, in pieces: `max_length_a` times the source pieces, plus `max_length_b`, plus the pieces of required
+    terms."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Length in pieces of the sequences that may not occur twice in an output; 0 is off."""
     normalize_input: bool = False
-    """A line is read in the writing of the training text, and its translation is written as the line was: a line in
-    capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.
-    Unknown words with a typing error are read as the known words. Numbers stay as they are, unless the training text
-    nearly always writes them otherwise."""
+    """Before translation, change each line to what the training text looks like: a line in capitals to ordinary case,
+    unknown quotes and dashes to known ones, misspelt words to known words. The translation gets the capitals back.
+    Numbers stay, unless the training text nearly always writes them otherwise."""
     batch_tokens: PositiveInt = 16384
-    """Rows of the beam times positions of the padded sources in one batch."""
+    """Size of a batch: source pieces, with padding, times the beam size. Less needs less memory."""
 
 
 class DecodingOptions(DecodingConfig):

@@ -15,7 +15,10 @@ from pydantic import BaseModel
 from nmt_cli.config.schema import REMOVED_KEYS, Config
 from nmt_cli.config.section import IN_WORDS
 
-_PLAIN_WORDS = {"input should be": "must be", "a valid integer": "an integer", "valid array": "list", "valid ": ""}
+_PLAIN_WORDS = {
+    "input should be": "must be", "a valid integer": "a whole number", "a valid boolean": "true or false",
+    "a valid string": "text", "valid array": "list", "an object": "a section with keys", "valid ": "",
+}  # fmt: skip
 
 
 def explain(problem: Any) -> str:
@@ -24,14 +27,14 @@ def explain(problem: Any) -> str:
     key = ".".join(map(str, location))
     kind = problem["type"]
     if kind == "json_invalid":
-        return "holds text, or a path, that cannot be written in Unicode"
+        return "holds text that cannot be written in UTF-8, such as a file name in another encoding; correct it"
     if kind == "extra_forbidden" and location in REMOVED_KEYS:
         off = REMOVED_KEYS[location]
         return f"{key}: this option was removed because it improved no model; leave it out or set it to {off:g}"
     if kind == "extra_forbidden":
         return f"unknown key '{key}'{_suggestion(location)}"
     if kind == "too_short":
-        return f"{key}: must have at least {problem['ctx']['min_length']}, is empty"
+        return f"{key}: is empty; give at least one entry"
     if kind == "missing":
         return f"missing key '{key}'"
     if kind == "value_error":

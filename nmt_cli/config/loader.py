@@ -304,7 +304,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if len(content) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_CONFIG_BYTES:,} bytes, so it is no configuration")
+        raise ConfigError(f"{path}: is larger than {MAX_CONFIG_BYTES:,} bytes, so it is not a configuration")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -338,7 +338,7 @@ def _key_in(place: Any, name: str, override: str) -> str | int:
     if isinstance(place, dict):
         return name
     if not isinstance(place, list):
-        raise ConfigError(f"--set {override}: there is no {name!r} below a single value")
+        raise ConfigError(f"--set {override}: the part before .{name} is a single value, not a section with keys")
     if name.isdecimal() and len(name) < 10 and int(name) < len(place):
         return int(name)
-    raise ConfigError(f"--set {override}: {name!r} is not one of the {len(place)} entries, numbered from 0")
+    raise ConfigError(f"--set {override}: there is no entry {name}; the list has {len(place):,}, numbered from 0")

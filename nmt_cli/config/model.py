@@ -38,8 +38,8 @@ class DecoderConfig(Section):
     hidden_size: Units = 512
     """Units of the state of each layer."""
     num_layers: Layers = 1
-    """Recurrent layers, one above the other. `conditional`: the first one attends. `luong`: the last. `bahdanau`: the
-    last state of the last one asks, and the context enters the first."""
+    """Recurrent layers, one above the other. `conditional`: the first one attends. `luong`: the last.
+    `bahdanau`: the attention sees the top layer's last state, and its result is the input of the bottom layer."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
     """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
     states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
@@ -55,12 +55,13 @@ class AttentionConfig(Section):
     """The attention of the decoder to the source."""
 
     type: AttentionType = "additive"
-    """The score of an annotation. Each type goes with each recurrence. `additive`: Bahdanau et al. (2015);
+    """How the attention scores an encoder state (an "annotation" in the papers). Each type goes with each recurrence.
+    `additive`: Bahdanau et al. (2015);
     `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
     `multihead`: several additive heads, Chen et al. (2018). If decoder states and annotations have different sizes,
     `dot` projects the annotations, as `general` does."""
     size: Units = 512
-    """Units of the alignment model; unused by `dot`, `general` and `none`."""
+    """Units of the attention; unused by `dot`, `general` and `none`."""
     score: Literal["additive", "dot", "general", "concat"] = "general"
     """The score inside `local-m` and `local-p`."""
     window: Units = 10
@@ -107,7 +108,7 @@ class DropoutConfig(Section):
     recurrent: Probability = 0.2
     """Dropout of the state of every recurrent cell, and of the inputs of upper layers; one mask a sentence."""
     annotation: Probability = 0.2
-    """Dropout of the encoder's states. Without attention only an `initial_state` that is their mean reads them."""
+    """Dropout of the annotations. Without attention, only an `initial_state` that is their mean reads them."""
     readout: Probability = 0.2
     """Dropout of the last layer before the softmax."""
     source_word: Probability = 0.0
@@ -133,15 +134,16 @@ class ModelConfig(Section):
     embedding_size: Units = 256
     """Units of an embedded piece, on both sides."""
     tied_embeddings: Literal["none", "target", "source-target", "all"] = "all"
-    """`target`: target embedding and softmax; `source-target`: the two embeddings; `all`: the three."""
+    """Matrices that share their parameters. `target`: target embedding and output layer; `source-target`: the two
+    embeddings; `all`: all three; `none`: no sharing."""
     layer_norm: bool = True
     """Layer normalisation inside the recurrent cells (Ba et al., 2016)."""
     encoder: EncoderConfig = EncoderConfig()
     decoder: DecoderConfig = DecoderConfig()
     attention: AttentionConfig = AttentionConfig()
     lexical_model: bool = False
-    """The source pieces under the attention also score the next piece directly (Nguyen & Chiang, 2018); they share the
-    output matrix."""
+    """The source pieces under the attention also score the next piece directly (Nguyen & Chiang, 2018); both
+    scores use the same output matrix."""
     dropout: DropoutConfig = DropoutConfig()
     pretrained: PretrainedConfig = PretrainedConfig()
     initialization: Literal["auto", "paper"] = "auto"

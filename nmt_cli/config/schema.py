@@ -126,14 +126,14 @@ class DataConfig(Section):
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
     corpus_temperature: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = 1.0
-    """T: each corpus counts n^(1/T) instead of n pairs, before its weight (Arivazhagan et al., 2019). An epoch stays as
-    long. 1 leaves the corpora as they are, and 5 evens out the directions of a model."""
+    """T: a corpus of n pairs is drawn as if it had n^(1/T), times its weight (Arivazhagan et al., 2019). The length of an
+    epoch does not change. 1: no change; 5: nearly even."""
     source_tags: bool = False
-    """Sources begin with a tag of their own language too. Where there are several target languages, they begin with a
-    tag of the target in any case."""
+    """Also put a tag of the source language before each source. With several target languages, a tag of the target
+    language is there in any case."""
     word_pairs: bool = False
-    """Train on words with their translations too, which are learned from the training text. A model that knows
-    sentences only turns a single word into a sentence."""
+    """Train on words with their translations too, which are learned from the training text. Without it, a model often
+    makes a sentence of a single word."""
     dev: (
         Annotated[
             Annotated[TextPair, Tag(ONE)] | Annotated[tuple[TextPair, ...], Field(min_length=1), Tag(SEVERAL)],
@@ -141,9 +141,11 @@ class DataConfig(Section):
         ]
         | None
     ) = None
-    """Held-out text for validation, or a list of such texts; never filtered. Each direction of a model needs one."""
+    """Held-out text for validation, or a list of such texts; never filtered. A model of several directions
+    needs one for each."""
     test: tuple[TestSet, ...] = ()
-    """Sets that `nmt evaluate` translates and scores. They may change at any time: run `nmt train` again."""
+    """Sets that `nmt evaluate` translates and scores. You may change them after training: run the same `nmt train` command
+    again, which then only takes over the new list."""
     monolingual: MonolingualText | None = None
     """Text in one language alone, for `nmt improve`. It may change at any time, because `nmt train` ignores it."""
     max_length: PositiveInt = 100
@@ -188,7 +190,7 @@ class DataConfig(Section):
         """Return what is wrong with the directions of the texts, whose keys stand beside them."""
         directions = self.directions
         problems = [
-            f"{key}: is in the direction {self.direction_of(text)}, in which nothing is trained; there are: "
+            f"{key}: no training corpus has its direction, {self.direction_of(text)}; the directions are "
             f"{listed(directions)}"
             for key, text in named
             if self.direction_of(text) not in directions
@@ -212,7 +214,7 @@ class DataConfig(Section):
             for number, text in enumerate(getattr(self.monolingual, side)):
                 key = f"monolingual.{side}.{number}"
                 if isinstance(text, LanguageText) and text.lang not in known:
-                    problems.append(f"{key}: {text.lang} is no {side} language; there are: {', '.join(known)}")
+                    problems.append(f"{key}: {text.lang} is not a {side} language; there are: {', '.join(known)}")
                 if isinstance(text, str) and len(known) > 1:
                     problems.append(
                         f"{key}: the {side} is in several languages ({', '.join(known)}); write "
@@ -303,7 +305,7 @@ class TokenizerConfig(Section):
     vocab_size: Annotated[int, Field(ge=8, le=10_000_000)] = 8000
     """Pieces in the vocabulary (of each side where there are two)."""
     joint: bool = True
-    """One model for both sides, or one a side."""
+    """One tokenizer for both languages; false: one for each."""
     normalization: Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] = "nmt_nfkc"
     """SentencePiece's rule; `_cf` folds case, `identity` leaves the text alone."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 1.0
@@ -312,8 +314,8 @@ class TokenizerConfig(Section):
     sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
     is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""
-    symbols: tuple[Annotated[str, matching(r"^\S+$", "must be text without blanks")], ...] = ()
-    """Strings that are pieces of their own wherever they stand, such as the tag of back-translated text."""
+    symbols: tuple[Annotated[str, matching(r"^\S+$", "must be text without spaces")], ...] = ()
+    """Strings that are always pieces of their own, such as the tag of back-translated text."""
     max_training_lines: PositiveInt = 2_000_000
     """Lines that the tokenizer is trained on, drawn evenly from larger corpora."""
 
@@ -321,26 +323,26 @@ class TokenizerConfig(Section):
     def _options_fit_the_type(self) -> Self:
         problems = []
         if self.sampling_alpha and self.model_type in ("char", "word"):
-            problems.append(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
+            problems.append(f"sampling_alpha: a {self.model_type} tokenizer can cut a line in one way only; set it to 0")
         reserved = [symbol for symbol in self.symbols if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", symbol)]
-        problems += [f"symbols: {symbol} is a piece of every vocabulary; choose another" for symbol in reserved]
+        problems += [f"symbols: {symbol} is reserved; choose another" for symbol in reserved]
         twice = [symbol for symbol in dict.fromkeys(self.symbols) if self.symbols.count(symbol) > 1]
-        problems += [f"symbols: {symbol} stands twice" for symbol in twice]
+        problems += [f"symbols: {symbol} is given twice" for symbol in twice]
         if self.symbols and self.model_type == "word":
-            problems.append("symbols: the pieces of a word model are the words as they stand; leave them out")
+            problems.append("symbols: a word tokenizer keeps words whole, so it takes no symbols; leave them out")
         refuse(problems)
         return self
 
 
 class TrainingConfig(Section):
-    """The search for the parameters, and what is kept of it."""
+    """How the model is trained, and which checkpoints are kept."""
 
     batch_size: PositiveInt = 4096
-    """Size of the whole update on all devices, in padded target pieces with </s>, or in sentences."""
+    """Size of one update over all devices: target pieces with padding and </s>, or sentences."""
     batch_type: Literal["tokens", "sentences"] = "tokens"
-    """The unit of `batch_size`."""
+    """The unit of `batch_size`; `tokens` are pieces."""
     accumulate: PositiveInt = 1
-    """Parts into which an update's batch is cut, one after the other in memory."""
+    """Compute each update in this many parts, one after the other, to save memory."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
     """Adam (Kingma & Ba, 2015), AdamW, Adadelta (Zeiler, 2012), or gradient descent with momentum."""
     learning_rate: PositiveFloat = 1.0e-3
@@ -356,7 +358,8 @@ class TrainingConfig(Section):
     momentum: Probability = 0.0
     """`sgd` only."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
-    """Times the weights, added to their gradients; `adamw` shrinks the weights instead (Loshchilov & Hutter, 2019)."""
+    """L2 penalty: this much of each weight is added to its gradient. With `adamw` the weights shrink directly (Loshchilov
+    & Hutter, 2019)."""
     schedule: Literal["constant", "plateau", "inverse_sqrt", "linear", "cosine"] = "cosine"
     """Course of the learning rate after its warm-up. `linear` and `cosine` fall to `final_learning_rate` at the end."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
@@ -368,12 +371,12 @@ class TrainingConfig(Section):
     plateau_patience: PositiveInt = 2
     """`plateau`: validations without improvement before the rate falls."""
     max_epochs: PositiveInt | None = 20
-    """Passes through the training corpora, by their weights; null where `max_steps` is given and this is not."""
+    """Passes through the training corpora, by their weights. If only `max_steps` is given, there is no limit."""
     max_steps: PositiveInt | None = None
     """Updates; training ends at whichever of the two limits comes first."""
     max_minutes: PositiveFloat | None = None
     """Minutes after which `nmt train` saves a checkpoint and ends as after SIGTERM, with exit code 143. They count from
-    the start of the command, and the same command goes on from there. null: no limit."""
+    the start of the command; run the same command again to resume. null: no limit."""
     label_smoothing: Probability = 0.1
     """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
     sampled_softmax: bool = False
@@ -386,8 +389,8 @@ class TrainingConfig(Section):
     """After ten updates in a row that are not finite: end, or go back to the last good checkpoint and on from there
     with half the learning rate, at most five times."""
     ema_decay: Probability = 0.0
-    """Exponential moving average of the weights, which then translate; 0 is off. Of the first
-    updates it averages about the last ninth, in the end 1 / (1 - decay)."""
+    """Decay of an exponential moving average of the weights, which is used for translation; 0 is off. It covers about the
+    last ninth of all updates so far, at most 1 / (1 - decay) updates."""
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
     """Weight of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
     validation_freq: PositiveInt = 500
@@ -397,7 +400,7 @@ class TrainingConfig(Section):
     early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
     """The score on the dev set that `patience`, `plateau` and the best checkpoints go by."""
     early_stopping_direction: str | None = None
-    """The direction, such as `vi-en`, whose score on the dev set that is; null: the mean of all."""
+    """The direction, such as `vi-en`, whose score on the dev set counts; null: the mean of all directions."""
     patience: PositiveInt | None = 5
     """Validations without a better score after which training ends."""
     keep_best: PositiveInt = 1
@@ -421,7 +424,7 @@ class TrainingConfig(Section):
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
     """CPU threads. null: one or all processors that the process may use, whichever is measured to be faster when the
     run begins, or `OMP_NUM_THREADS` where that is set. The run keeps the choice. It resumes exactly with the same
-    number; another one rounds differently."""
+    number; with another one, the result differs in the last digits."""
     init_from: DirectoryPath | None = None
     """Model directory of another run, whose weights this one begins with. If the languages and the section `tokenizer`
     are the same, its tokenizer is taken too. If not, it is a parent with another vocabulary: the embeddings of pieces
@@ -442,7 +445,7 @@ class TrainingConfig(Section):
         if self.max_epochs is None and self.max_steps is None:
             problems.append("max_epochs: give this or max_steps, else training has no end")
         if self.schedule in ("linear", "cosine") and self.final_learning_rate > self.learning_rate:
-            problems.append("final_learning_rate: is above learning_rate")
+            problems.append("final_learning_rate: is above learning_rate; set it to less")
         refuse(problems)
         return self
 
@@ -452,7 +455,7 @@ class ScoringConfig(Section):
 
     tokenize: str | None = None
     """The way BLEU cuts words. null is `13a`, sacreBLEU's default. `none` is for text that is tokenised already, and
-    `zh` or `char` are for languages that do not part words by blanks."""
+    `zh` or `char` are for languages that do not separate words with spaces."""
     lowercase: bool = False
     """Score without case."""
 
@@ -470,14 +473,14 @@ RENAMED_KEYS: dict[tuple[str, ...], str] = {("decoding", "adapt_writing"): "norm
 
 
 class Config(Section):
-    """One experiment."""
+    """A configuration of nmt."""
 
     name: Name
     """Name of the run in logs and reports."""
     model_dir: DirectoryPath
     """Directory of everything that the run makes."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    """Seed of first parameters, order, dropout, and pairs held out."""
+    """Random seed for the initial weights, the order of the text, and dropout."""
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()
@@ -499,8 +502,7 @@ class Config(Section):
             )
         if self.model.attention.type == "none" and self.training.guided_alignment_weight:
             problems += [
-                f"data.train.{place}.alignment: guides attention, of which model.attention.type none has nothing; "
-                "leave it out"
+                f"data.train.{place}.alignment: is for guided attention, but model.attention.type is none; leave it out"
                 for place, corpus in enumerate(self.data.train)
                 if corpus.alignment
             ]

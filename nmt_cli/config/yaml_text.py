@@ -32,16 +32,16 @@ _CORE_SCHEMA = (
 _IN_WORDS = (
     (r"expected <block end>, but found '<scalar>'", "there is text behind the value; put all of it in quotes"),
     ("expected <block end>", "the indentation differs from the lines above; keys of a section begin in one column"),
-    ("mapping values are not", "a second key in one line, or a wrong indentation; text with ': ' stands in quotes"),
-    ("sequence entries are not", "an item of a list begins on a line of its own, or stands in brackets: [a, b]"),
-    (r"character '\\t' that cannot start", "a tab; indent with blanks"),
-    ("character '(.)' that cannot start", r"text that begins with \1 stands in quotes"),
-    ("expected chomping", "text that begins with | or > stands in quotes"),
+    ("mapping values are not", "two keys on one line, or wrong indentation; put text with ': ' in quotes"),
+    ("sequence entries are not", "begin each item of a list on a line of its own, or put the list in brackets: [a, b]"),
+    (r"character '\\t' that cannot start", "a tab; indent with spaces"),
+    ("character '(.)' that cannot start", r"put text that begins with \1 in quotes"),
+    ("expected chomping", "put text that begins with | or > in quotes"),
     ("expected ',' or '(.)'", r"a comma is missing before this, or \1 to close the list or section"),
     ("unexpected end of stream", "a quotation mark that was opened in line {line} is not closed"),
-    ("could not find expected ':'", "line {line} has no colon with a blank behind it, as in `key: value`"),
+    ("could not find expected ':'", "line {line} has no colon followed by a space, as in `key: value`"),
     ("unknown escape character", r"in double quotes \ has a meaning; take single quotes"),
-    ("another document", "a second document begins here, but a configuration is one"),
+    ("another document", "--- begins a second YAML document here; remove it"),
     ("expected the node content, but found (.*)", r"a value is missing before \1"),
     ("(?s)unacceptable character (#x[0-9a-f]+).*", r"the character \1 is not allowed in YAML"),
 )
@@ -61,7 +61,7 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            problem = f"tags such as {tag} are not supported; a text stands in quotes, all else is written as it is"
+            problem = f"tags such as {tag} are not supported; remove it (put text in quotes)"
             raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
         return super().compose_node(parent, index)
 
@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if (type(key), key) in seen:  # to Python the keys 1 and true are the same
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                    None, None, f"the key {json.dumps(key, ensure_ascii=False)} is given twice", key_node.start_mark
                 )
             seen.add((type(key), key))
         return super().construct_mapping(node, deep=deep)
