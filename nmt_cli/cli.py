@@ -169,7 +169,9 @@ def _run() -> int:
         return _reader_gone()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        told = f"{error.filename or 'input or output'}: {reason}"
+        told = (
+            f"{error.filename}: {reason}" if error.filename else f"reading or writing failed: {reason}; check the disk"
+        )
         failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
         _print_error(f"nmt: {failed}")
         return failed.exit_code

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -188,8 +189,9 @@ def _parallel(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
     for name in others:
         if len(texts[name]) != len(texts[first]):
             raise InputError(
-                f"{first} and {name}: are {len(texts[first]):,} and {len(texts[name]):,} lines; line i of one must "
-                "belong to line i of the other"
+                f"{first} has {counted(len(texts[first]), 'line')} and {name} has "
+                f"{counted(len(texts[name]), 'line')}; line i of one must belong to line i of the other, so the "
+                "counts must be equal"
             )
     return list(texts.values())
 

@@ -203,12 +203,14 @@ def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
     checked = dict.fromkeys(name.lower() for name in names)
     for name in checked:
         if name not in METRICS:
-            raise InputError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}")
+            raise InputError(f"metric {name}: must be one of {', '.join(METRICS)}")
     return tuple(checked)
 
 
-def check_tokenizer(name: str | None) -> None:
+def check_tokenizer(name: str | None, option: str = "tokenizer") -> None:
     """Refuse a tokenizer that sacreBLEU does not have or that cannot run here; nothing is downloaded.
+
+    An error names the option or key that has the name.
 
     Raises:
         InputError: it is unknown, or needs a package or a model file that is not there; the message says how to get it.
@@ -216,13 +218,13 @@ def check_tokenizer(name: str | None) -> None:
     if name is None:
         return
     if name not in TOKENIZERS:
-        raise InputError(f"unknown tokenizer {name!r}; choose from {', '.join(TOKENIZERS)}")
+        raise InputError(f"{option} {name}: must be one of {', '.join(TOKENIZERS)}")
     if name in SPM_MODELS:
         url = SPM_MODELS[name]["url"]
         path = Path(SACREBLEU_DIR, "models", PurePosixPath(url).name)
         if not path.is_file() or path.stat().st_size == 0:
             raise InputError(
-                f"the tokenizer {name!r} needs a model file that is not there; fetch it once:\n"
+                f"{option} {name}: needs a model file that is not there; fetch it once:\n"
                 f"  curl -L --create-dirs -o {path} {url}"
             )
     try:
@@ -231,7 +233,7 @@ def check_tokenizer(name: str | None) -> None:
     except (ImportError, RuntimeError, OSError, AssertionError) as error:
         extra = _TOKENIZER_EXTRAS.get(name)
         advice = f"install it: pip install '{extra}'" if extra else str(error).strip() or type(error).__name__
-        raise InputError(f"the tokenizer {name!r} cannot be used here; {advice}") from None
+        raise InputError(f"{option} {name}: cannot be used here; {advice}") from None
 
 
 def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
@@ -246,8 +248,8 @@ def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
     for name, count in counts[1:]:
         if count != first_count:
             raise InputError(
-                f"unequal line counts: {first_name} has {counted(first_count, 'line')}, {name} has "
-                f"{counted(count, 'line')}; line by line they must belong together"
+                f"{first_name} has {counted(first_count, 'line')} and {name} has {counted(count, 'line')}; line i of "
+                "one must belong to line i of the other, so the counts must be equal"
             )
 
 
@@ -270,8 +272,8 @@ def looks_tokenised(lines: Sequence[str]) -> str | None:
     else:
         return None
     return (
-        f"{what}: this looks like tokenised text, and its score compares with no other; "
-        "detokenise it, or say --tokenize none if it is meant to be so"
+        f"{what}: this looks like tokenised text, whose score cannot be compared with others; "
+        "detokenise it, or give --tokenize none if it is meant to be tokenised"
     )
 
 
@@ -384,7 +386,7 @@ def _estimate(sample: _Sample) -> Estimate:
 
 def _named_references(references: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str]]]:
     if not references:
-        raise InputError("no reference to score against")
+        raise InputError("no reference is given; give at least one")
     return [(f"reference {i}", reference) for i, reference in enumerate(references, 1)]
 
 

@@ -78,8 +78,8 @@ def _is_list(key: dict[str, Any]) -> bool:
 
 def _value(key: dict[str, Any]) -> str:
     """Return in words what may stand after the key."""
-    if "anyOf" in key:
-        return " or ".join(dict.fromkeys(_value(one) for one in key["anyOf"]))
+    if forms := key.get("anyOf") or key.get("oneOf"):
+        return " or ".join(dict.fromkeys(_value(one) for one in forms))
     if "enum" in key:
         return ", ".join(f"`{one}`" for one in key["enum"])
     if "const" in key:
@@ -107,7 +107,9 @@ def commands_page() -> str:
     from nmt_cli.cli import app
     from nmt_cli.commands import COMMANDS, GROUPS
 
-    inner = [f"{group} {one.name}" for group, typed in GROUPS.items() for one in typed.registered_commands]
+    inner = []
+    for group, typed in GROUPS.items():
+        inner += [group, *(f"{group} {one.name or _name_of(one.callback)}" for one in typed.registered_commands)]
     page = [
         MADE.format(source="the docstring and the options in nmt_cli/commands"), "# Commands\n\n",
         "This page shows `nmt COMMAND --help` of every command. [Examples](examples.md) shows each at work.\n\n",
@@ -120,9 +122,16 @@ def commands_page() -> str:
             prog_name="nmt",
             env={"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1"},
         )
+        if ran.exit_code:
+            raise RuntimeError(f"nmt {name} --help exits with {ran.exit_code}: {ran.output}")
         help_text = "\n".join(line.rstrip() for line in ran.output.strip().splitlines())
         page.append(f"## nmt {name}".rstrip() + f"\n\n```text\n{help_text}\n```\n\n")
     return "".join(page).rstrip() + "\n"
+
+
+def _name_of(command: Any) -> str:
+    """Return the name that typer gives to a command without one, from the name of its function."""
+    return str(command.__name__).lower().replace("_", "-")
 
 
 PAGES = {"configuration.md": configuration_page, "commands.md": commands_page}

@@ -43,12 +43,12 @@ def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None =
     steps, mean = checkpoints.retried(read)
     if len(steps) == 1 and (last, best) == (None, None):
         warn(
-            f"only one checkpoint is kept as the newest, so the mean is a copy of step {steps[0]}; --last N averages "
-            "more of those that there are, and training.keep_last says how many are kept"
+            f"training.keep_last kept only one checkpoint, so the average is a copy of it (update {steps[0]}). For "
+            "more, give --last N or --best N, or train on with a larger training.keep_last"
         )
     snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
     written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
-    log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
+    log(f"mean of the checkpoints {', '.join(str(step) for step in steps)} -> {written}")
     log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model, '--checkpoint', name)}")
 
 
@@ -61,11 +61,13 @@ def _steps_to_average(model: Path, index: Index, last: int | None, best: int | N
     else:
         # The best may be older than all recent ones, and are kept too.
         kind, steps, wanted = "checkpoint", list(dict.fromkeys([*recent, *index.steps])), last or len(recent)
+    if not steps and best is not None:
+        raise InputError(f"{model}: has no best checkpoint, because no validation has scored one; leave out --best")
     if not steps:
-        raise InputError(f"{model}: holds no {kind}, so there is nothing to average")
+        raise InputError(f"{model}: has no checkpoint yet; train the model first")
     if wanted > len(steps):
         raise InputError(
-            f"{model}: holds only {counted(len(steps), kind)}, but {wanted} are to be averaged; "
+            f"{model}: has only {counted(len(steps), kind)}, but {wanted} are to be averaged; "
             f"training.keep_{'last' if best is None else 'best'} says how many are kept"
         )
     return steps[:wanted]

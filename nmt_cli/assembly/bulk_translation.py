@@ -19,7 +19,7 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.experiment import Experiment
 from nmt_cli.system import signals
 from nmt_cli.system.cluster import Resources, connect, require_ray
-from nmt_cli.system.console import Progress, log, warn
+from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.errors import InputError, Interrupted
 from nmt_cli.system.files import sha256_of
 from nmt_cli.system.workers import Build, launcher_of, num_workers
@@ -83,14 +83,14 @@ def translate_in_bulk(
     task = TranslationTask(file=None, output=None, shortlist=shortlist and shortlist.resolve())
     conditions = _conditions(options, experiments, fingerprints, task, models)
     if field and not any(map(is_json_lines, inputs)):
-        raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
+        raise InputError(f"--field {field}: no input ends in .jsonl or .jsonl.gz")
     json_field = JsonField(field, output_field or "translation") if field else None
     with _interruptible(), Corpus.held(directory):
         corpus = Corpus(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
         log(
-            f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
-            f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
-            f"({corpus.num_lines:,} lines)"
+            f"{counted(len(corpus.shards), 'file')}, {corpus.num_skipped:,} finished before; "
+            f"{counted(corpus.num_parts_skipped, 'part')} of the others done before, {corpus.num_parts:,} to do "
+            f"({counted(corpus.num_lines, 'line')})"
         )
         if corpus.num_parts:
             runs = [Experiment(one.directory.resolve(), one.direction) for one in experiments]
@@ -172,7 +172,7 @@ def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
                     logged = monotonic()
                     left = num_lines - pool.counts.lines
                     seconds = left * (logged - began) / pool.counts.lines
-                    log(f"{pool.speed()}; {left:,} lines left, for some {timedelta(seconds=round(seconds))}")
+                    log(f"{pool.speed()}; {counted(left, 'line')} left, about {timedelta(seconds=round(seconds))}")
         except WorkersDied as error:
             raise WorkersDied(f"{given[0].shard.source}: {error}") from error
     assert not corpus.num_parts
@@ -193,4 +193,6 @@ def _interruptible() -> Iterator[None]:
         with signals.answered_by(stop):
             yield
     except KeyboardInterrupt:
-        raise Interrupted("stopped; what is done is kept, and the same command goes on", received[-1]) from None
+        raise Interrupted(
+            "stopped; finished parts are kept. Run the same command again to resume", received[-1]
+        ) from None

@@ -78,7 +78,7 @@ def _check_tag(texts: Sequence[str], tag: str | None) -> None:
     if len(texts) == 1:
         raise InputError("--tag: marks the sources of pairs; give SOURCE and TARGET, or leave it out")
     if not tag or tag.split() != [tag]:
-        raise InputError(f"--tag {tag!r}: must be one word without blanks, such as <BT>")
+        raise InputError(f"--tag {tag!r}: must be one word without spaces, such as <BT>")
     if any("\ud800" <= letter <= "\udfff" for letter in tag):
         raise InputError(f"--tag {tag!r}: is not valid UTF-8; give one word, such as <BT>")
 
@@ -168,5 +168,5 @@ def _log_counts(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Fil
             log(f"{rule.name:<16}{'-':>12}{'-':>10}{'-':>12}  not looked for: {TOO_LITTLE}")
             continue
         found = counts.found[rule.name]
-        dropped = f"{counts.dropped_by[rule.name]:,}" if rule.name in dropping else "kept"
+        dropped = f"{counts.dropped_by[rule.name]:,}" if rule.name in dropping else "not dropped"
         log(f"{rule.name:<16}{found:>12,}{counts.share(found):>10.2f}{dropped:>12}  {rule.description}")

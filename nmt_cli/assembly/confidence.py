@@ -78,7 +78,7 @@ def _calibrate_direction(experiment: Experiment, config: Config, device: str) ->
         name = experiment.confidence_path.name
         result = f"no {name} was written, so translate --confidence is not possible"
         if experiment.confidence_path.exists():
-            result = f"{name} was not written anew, so it still belongs to an earlier checkpoint"
+            result = f"{name} was not written again, so it still belongs to an earlier checkpoint"
         warn(f"{result}: {told}")
         return
     of_direction = "" if experiment.direction is None else f" of {experiment.direction}"

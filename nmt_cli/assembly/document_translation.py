@@ -102,7 +102,7 @@ def _translate_document(
             f"{name}: says that its text is in {other}, but the model translates from {languages.direction.source}; if "
             f"that is right, use a model that translates from {other}"
         )
-    log(f"{name}: {counted(done.counts.segments, 'segment')} with {counted(done.counts.sentences, 'sentence')}")
+    log(f"{name}: {counted(done.counts.segments, 'text')}, {counted(done.counts.sentences, 'sentence')}")
 
 
 def _translate_paragraphs(task: TranslationTask, pool: LinePool, translate: Translate, split: Any) -> None:

@@ -81,7 +81,7 @@ def evaluate_models(
         return
     experiments = models.experiments()
     config = experiments[0].config
-    check_tokenizer(config.scoring.tokenize)
+    check_tokenizer(config.scoring.tokenize, "scoring.tokenize")
     dev = _dev_set(experiments[0], "--tune-length-penalty") if tunes_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, references, config)]
     how: dict[str, Any] = {}

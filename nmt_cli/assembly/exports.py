@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 FORMATS = ("html", "onnx")
 PAGE_ENDINGS = (".html", ".htm")
 _LEFT_OUT = {
-    "html": "the page reads capitals and missing full stops as nmt translate does, but of decoding.normalize_input it "
-    "leaves out the rest: numbers, symbols such as emoji, unknown quotes and dashes, blanks before marks, and typing "
-    "errors. Such lines come out worse than from nmt translate",
-    "onnx": "the export reads lines as they are written, without decoding.normalize_input; lines in capitals, for "
-    "example, come out worse than from nmt translate",
+    "html": "of decoding.normalize_input, the page does only capitals and missing full stops. Lines with numbers, "
+    "emoji, unusual quotes or typing errors may be translated worse than by nmt translate",
+    "onnx": "the export does not do decoding.normalize_input. Lines in capitals, for example, may be translated "
+    "worse than by nmt translate",
 }
 """Warnings, by format, of the input normalization that an export leaves out."""
 

@@ -112,7 +112,9 @@ def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
         if not os.path.isdir(name):
             listed.append(name)
             continue
-        found = []
+        asked = " or ".join(dict.fromkeys(settings.languages))
+        found: list[str] = []
+        refused: list[str] = []
         for path in sorted(Path(name).rglob("*")):
             if not path.is_file() or any(part.startswith(".") for part in path.relative_to(name).parts):
                 continue
@@ -120,14 +122,19 @@ def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
                 kinds, _ = recognised(Input(str(path)), settings)
             except InputError as error:
                 log(f"not read: {error}")
+                refused.append(str(error))
                 continue
             is_side = any(one.format in ONE_SIDE for one in kinds)
             if is_side and _is_of_another(path.name, settings):
-                log(f"not read: {path}: is text in one language, and its name does not say that it is one asked for")
+                refused.append(f"{path}: is text in one language, and its name does not name {asked}")
+                log(f"not read: {refused[-1]}")
             else:
                 found.append(str(path))
         if not found:
-            raise InputError(f"{name}: no file in this directory can be imported")
+            raise InputError(
+                f"{name}: no file in this directory can be imported; "
+                + (f"the first problem is {refused[0]}" if refused else "it has no files")
+            )
         listed += found
     return listed
 
@@ -207,11 +214,11 @@ def _log_report(report: ImportReport, made: Imported) -> None:
         elif "sides_by" in seen:
             log(f"{name}: source first (chosen by {seen['sides_by']})")
     if report.skipped:
-        warn(f"skipped {_skipped_reasons(report)}")
+        warn(f"skipped: {_skipped_reasons(report)}")
     if report.joined:
         log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
     if report.notes:
-        log(f"noted {'; '.join(f'{number:,}: {what}' for what, number in report.notes.items())}")
+        log(f"also found: {'; '.join(f'{what} ({number:,})' for what, number in report.notes.items())}")
     if made.source == made.target:
         log(f"{counted(report.pairs, 'line')} written to {made.source}")
     else:
@@ -222,5 +229,5 @@ def _log_report(report: ImportReport, made: Imported) -> None:
 def _skipped_reasons(report: ImportReport) -> str:
     """Return the reasons with their numbers and a place each."""
     return "; ".join(
-        f"{number:,}: {reason} (such as {report.examples[reason][0]})" for reason, number in report.skipped.items()
+        f"{reason} ({number:,}, the first is {report.examples[reason][0]})" for reason, number in report.skipped.items()
     )

@@ -94,7 +94,7 @@ def improve_model(
     if dry_run:
         _print_plan(stages, ledger, _measured(config, recipe, tokenizers))
         return
-    with locked(directory / LOCK, "the directory of `nmt improve`", "wait for it or choose another -o"):
+    with locked(directory / LOCK, "used as the directory of `nmt improve`", "wait for it or choose another -o"):
         ledger.check_place(config)
         ledger.check_plan(config, recipe)
         ledger.remove_leftovers(stages)
@@ -111,7 +111,7 @@ def _check(config: Config, directory: Path) -> None:
     if config.tokenizer.model_type == "word" and config.model.attention.type == "none":
         raise InputError(
             "tokenizer.model_type: word models write ⁇ for unknown words, and without attention (model.attention.type: "
-            "none) these cannot be copied from the source. So their translations are no text to learn from. Choose "
+            "none) these cannot be copied from the source. So their translations cannot be learned from. Choose "
             "another model_type, or an attention"
         )
     check_inputs(Experiment(directory), config)
@@ -175,7 +175,7 @@ def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[s
     sizes = resized(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
     if sizes:
         told = ", ".join(f"{key} {value}" for key, value in sizes.items())
-        log(f"sizes for the {num_pairs:,} lines of an epoch (--keep-sizes keeps the sizes for the pairs): {told}")
+        log(f"sizes enlarged for {num_pairs:,} lines in an epoch (--keep-sizes leaves them as configured): {told}")
     return sizes
 
 

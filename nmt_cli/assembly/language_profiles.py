@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
-from nmt_cli.serve.language_profile import MAX_LINES, LanguageProfile
+from nmt_cli.serve.language_profile import MAX_LINES, WAY_OUT, LanguageProfile
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
 
@@ -63,4 +63,4 @@ def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
         values = read_json(path)
         return {language: LanguageProfile.from_json(values[language], str(path)) for language in data.languages}
     except KeyError as error:
-        raise ModelError(f"{path}: has no profile of {error}; delete it, and training writes it") from error
+        raise ModelError(f"{path}: is damaged; {WAY_OUT}") from error

@@ -62,8 +62,7 @@ class Measured:
             return first
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ModelError(
-                f"{experiment.measured_path}: is damaged. Remove it, and the same command measures again, or goes on "
-                "with all processors where the run has begun"
+                f"{experiment.measured_path}: is damaged; delete it and run the same command again"
             ) from error
         return kept if experiment.has_begun or kept.configuration == first.configuration else first
 
@@ -111,21 +110,21 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
     num_sentences = training.batch_size / (target_length if in_tokens else 1.0) / (training.accumulate * world.size)
     times = timed(model, max(1, round(num_sentences)), max(1, round(num_sentences * target_length)))
     log(
-        f"measured: bf16 multiplies {times.fp32 / times.bf16:.2f} times as fast as fp32 in the shapes of this run; "
-        f"training.precision auto is {'bf16' if times.takes_bf16 else 'fp32'} here"
+        f"training.precision: auto takes {'bf16' if times.takes_bf16 else 'fp32'}; measured here, bf16 is "
+        f"{times.fp32 / times.bf16:.2f} times as fast as fp32"
     )
     return times.takes_bf16
 
 
 def log_precision(asked: str, taken: str, world: World) -> None:
-    """Log that this hardware does not multiply bfloat16 natively, and which precision the run has."""
+    """Log that this hardware has no fast bf16, and which precision the run has."""
     if multiplies_bf16(world.device):
         return
     if taken == "bf16":
         why = "as training.precision says" if asked == "bf16" else "because the run began in it"
-        warn(f"this hardware does not multiply bfloat16 natively: training in it {why}, more slowly than in float32")
+        warn(f"training in bf16, {why}. It is slower than fp32 here, because this hardware has no fast bf16")
     elif asked == "auto":
-        log("this hardware does not multiply bfloat16 natively: training in float32")
+        log("training.precision: auto takes fp32, because this hardware has no fast bf16")
 
 
 # Threads ------------------------------------------------------------------------------------------------------------
@@ -185,8 +184,8 @@ def _resume_threads(threads: int) -> None:
     torch.set_num_threads(threads)
     if threads < most:
         log(
-            f"going on with {counted(threads, 'thread')}, which was the fastest when the run began. With "
-            f"--set training.threads={most} it may be faster now, and rounds differently"
+            f"training with {counted(threads, 'thread')}, the fastest when the run began. --set "
+            f"training.threads={most} may be faster now, but the result then differs in the last digits"
         )
 
 
@@ -196,8 +195,8 @@ def _warn_of_changed_threads(trainer: Trainer, configured: int | None) -> None:
     if before not in (0, now) and trainer.state.step:
         whose = "training.threads" if configured else "the number of threads (training.threads is null)"
         warn(
-            f"{whose} was {before} and is {now} now. Another number of threads rounds differently, so the parameters "
-            "will differ slightly from an unchanged run's"
+            f"{whose} was {before} and is {now} now, so the result will differ in the last digits from that of an "
+            "unchanged run"
         )
     trainer.state = replace(trainer.state, num_threads=now)
 

@@ -59,7 +59,8 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
         source, target = experiment.tokenizers
         sides = {"joint": source} if source.is_same(target) else {"source": source, "target": target}
         report["tokenizer"] = {
-            side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, sha256 {tokenizer.fingerprint[:12]}"
+            side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, fingerprint "
+            f"{tokenizer.fingerprint[:12]}"
             for side, tokenizer in sides.items()
         }
     checkpoints = experiment.checkpoints
@@ -71,7 +72,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     report["training"] = {
         "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
         "batch": f"{training.batch_size:,} {'target pieces' if training.batch_type == 'tokens' else 'sentences'}",
-        "last step": index.last if index.last is not None else "none yet",
+        "last update": index.last if index.last is not None else "none yet",
         "finished": index.finished or "no",
     }
     ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}

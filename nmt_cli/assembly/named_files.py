@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_text_lines
+from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_text_lines, warn_of_invalid
 from nmt_cli.data.output import identity_of, is_open_already, is_stream
 from nmt_cli.experiment import Experiment
-from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import no_space
 
@@ -80,8 +79,7 @@ def _read(path: str | None) -> list[str]:
     """Return the lines of an input, and warn of those that are not UTF-8."""
     lines, num_invalid = read_text_lines(path)
     if num_invalid:
-        what = "1 line is" if num_invalid == 1 else f"{num_invalid:,} lines are"
-        warn(f"{input_name(path)}: {what} not valid UTF-8; U+FFFD stands for the invalid bytes")
+        warn_of_invalid(f"{input_name(path)}: ", num_invalid)
     return lines
 
 

@@ -119,8 +119,8 @@ def named_models(model_dirs: Sequence[Path | Experiment]) -> list[Experiment]:
     newest = newest_finished(Path("runs"))
     if newest is None:
         raise InputError(
-            "no model: give --model DIR, set NMT_MODEL, or train one (no finished run lies below runs/; a "
-            "training that was stopped must be named)"
+            "no model: give --model DIR, set NMT_MODEL, or train one (there is no finished run in runs/; to use one "
+            "that was stopped, name it with --model)"
         )
-    log(f"model: {newest.directory} (the newest finished run below runs/)")
+    log(f"model: {newest.directory} (the newest finished run in runs/)")
     return [newest]

@@ -173,7 +173,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
             commands.append(clean_command(corpus))
     if commands:
         commands.append(_command(files, output, header, dev))
-        log(f"better: {'; '.join(commands)}")
+        log(f"to clean first: {'; '.join(commands)}")
 
 
 def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:

@@ -120,7 +120,10 @@ def _write(
         surveys = [survey([corpus]) for corpus in corpora]
         for text, one in zip(texts, surveys, strict=True):
             if one.num_whole < 2:
-                raise InputError(f"{', '.join(text.files)}: there is nothing to train on and to hold out")
+                raise InputError(
+                    f"{', '.join(text.files)}: has too few pairs: at least 2 are needed, one to train on and one to "
+                    "hold out"
+                )
             warn_of_few_pairs(one.num_whole)
         with open_new_outputs([output, *new]) as (config_file, *files):
             both_sides = list(zip(files[::2], files[1::2], strict=True))
@@ -180,6 +183,6 @@ def _log_splits(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
             )
         log(
             f"{text.direction}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
-            f"{split.left_out:,} left out because a side stands in a dev set"
+            f"{split.left_out:,} left out because a side is also in a dev set"
         )
         warn_of_small_dev(split.held_out)

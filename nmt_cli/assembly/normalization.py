@@ -82,8 +82,8 @@ def open_profile(experiment: Experiment) -> TextProfile:
         except ModelError as error:
             raise ModelError(f"{error}; without this file, the tokenizer tells what the model knows") from error
     log_once(
-        f"{experiment.directory}: keeps no profile of its training text (writing.json), so its tokenizer tells which "
-        "characters and words it knows; names in capitals may get small letters, and no full stop is added"
+        f"{experiment.directory}: has no writing.json (older model), so input normalisation is less exact: names in "
+        "capitals may become lower case, and missing full stops are not added"
     )
     tokenizer = experiment.tokenizers[0]
     fixed = tokenizer.fixed_ids()

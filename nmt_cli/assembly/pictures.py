@@ -124,7 +124,7 @@ def plot_lengths(
         InputError: a file cannot be read, two systems have one name, or an option is wrong.
     """
     check_picture(output)
-    check_tokenizer(tokenize)
+    check_tokenizer(tokenize, "--tokenize")
     try:
         limits = [int(edge) for edge in edges.split(",")]
     except ValueError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.named_files import refuse_overwriting
 from nmt_cli.assembly.named_models import named_model
-from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input, warn_of_invalid
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import segments
 from nmt_cli.experiment import Experiment, check_model_directory
@@ -76,4 +76,4 @@ def _rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str
                 out.write(b"\n")
             out.flush()
     if num_invalid:
-        warn(f"{counted(num_invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")
+        warn_of_invalid(f"{input_name(file)}: ", num_invalid)

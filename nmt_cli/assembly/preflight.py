@@ -97,7 +97,8 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
 
     Raises:
         ConfigError: the configuration is wrong.
-        InputError: training would refuse it, or `nmt evaluate` a test set. The report has been printed by then.
+        InputError: training would not start, or `nmt evaluate` would stop with an error. The report has
+            been printed by then.
     """
     given = load_config(path, overrides, check_files=check_text_files)
     for line in idle_keys(given):
@@ -111,7 +112,7 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
     target = data.directions[0].target
     tokenize = bleu_tokenizer(target) if len(data.directions) == 1 else None  # several are each scored by their own
     if given.scoring.tokenize is None and tokenize is not None:
-        warn(f"scoring.tokenize: BLEU counts words, which {target} does not part by blanks; set it to {tokenize}")
+        warn(f"scoring.tokenize: BLEU counts words, which {target} does not separate by spaces; set it to {tokenize}")
     options = ["--config", str(path), *(word for one in overrides for word in ("--set", one))]
     print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
     if found.problems:
@@ -252,10 +253,10 @@ LABELS = {
     "length_ratio": "lengths out of proportion",
     "duplicates": "repeated pairs",
     "copies": "target is a copy of the source",
-    "overlap": "source stands in training",
-    "dev_overlap": "source stands in the dev set",
-    "bad_alignment": "lines that are no alignment",
-    "missing_words": "links to words beyond a line",
+    "overlap": "source is also in training",
+    "dev_overlap": "source is also in the dev set",
+    "bad_alignment": "invalid alignment lines",
+    "missing_words": "links to missing words",
 }
 OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
@@ -273,7 +274,7 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
     in_pieces = found.pieces.tokenizers is not None
     parts = ", ".join(f"{part} {count:,}" for part, count in model.parameters.items() if count)
     size = f"{config.training.batch_size:,} {'pieces' if config.training.batch_type == 'tokens' else 'sentences'}"
-    setting = f"float32, batches of {size}, pairs of up to {model.longest:,} pieces"
+    setting = f"fp32, batches of {size}, pairs of up to {model.longest:,} pieces"
     held = ", ".join(f"{part} {_bytes(count)}" for part, count in asdict(memory).items() if count)
     counted_in = f"pieces of {found.pieces.origin}" if in_pieces else "words: there is no tokenizer yet"
     lines = [
@@ -287,7 +288,7 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
     for report in found.reports:
         lines += ["", *_corpus_lines(report, in_pieces=in_pieces)]
     lines += _advice_lines(found.advised, train_command(found, options))
-    lines += ["", "to expect, as an estimate", *_expectation_lines(config, found.expected)]
+    lines += ["", "estimates", *_expectation_lines(config, found.expected)]
     num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
     verdict = [_verdict(found)]
     if advice := found.advised.advice:
@@ -323,13 +324,13 @@ def _advice_lines(advised: Advised, training: str | None) -> list[str]:
             f"  {one.level:<9}{one.per_cent:>6.2f} %  {one.corpus}: {one.finding}: {one.description} ({places})"
         )
         if one.judged < one.read:
-            lines.append(f"{_INDENT}of {one.judged:,} pairs from all over the {one.read:,}, which were judged")
+            lines.append(f"{_INDENT}judged by {one.judged:,} of the {one.read:,} pairs, taken from all parts")
         lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
     for corpus, rules in advised.inactive_filters.items():
         lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
     for corpus, links in advised.with_links.items():
         lines.append(
-            f"  before you train on cleaned files of {corpus}: make their links anew, for {links} does not fit"
+            f"  {corpus}: after cleaning, {links} no longer fits; align the cleaned files again before training"
         )
     if training is not None:
         lines.append(f"  to train on the cleaned files: {training}")
@@ -369,11 +370,14 @@ def _quality(quality: Quality) -> str:
     below, above = quality.below, quality.above
     if below and above:
         pairs = f"{below.pairs:,} and {above.pairs:,} pairs"
-        return f"our own models with {pairs} reached {below.bleu:.1f} and {above.bleu:.1f} BLEU"
+        return f"in the tests of nmt, models with {pairs} reached {below.bleu:.1f} and {above.bleu:.1f} BLEU"
     if above:
-        return f"our own model with {above.pairs:,} pairs reached {above.bleu:.1f} BLEU; this text has fewer pairs"
+        return (
+            f"in the tests of nmt, a model with {above.pairs:,} pairs reached {above.bleu:.1f} BLEU; this text has "
+            "fewer pairs"
+        )
     assert below is not None
-    return f"our own model with {below.pairs:,} pairs, the most that we have trained on, reached {below.bleu:.1f} BLEU"
+    return f"in the tests of nmt, a model with {below.pairs:,} pairs, the most tested, reached {below.bleu:.1f} BLEU"
 
 
 def _verdict(found: Check) -> str:
@@ -383,8 +387,8 @@ def _verdict(found: Check) -> str:
     if not problems:
         return "training can begin"
     if of_tests.issuperset(problems):
-        return f"training can begin; nmt evaluate would refuse: {counted(len(problems), 'problem')}"
-    return f"training would refuse: {counted(len(problems), 'problem')}"
+        return f"training can begin; nmt evaluate would stop with an error: {counted(len(problems), 'problem')}"
+    return f"training would not start: {counted(len(problems), 'problem')}"
 
 
 def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:

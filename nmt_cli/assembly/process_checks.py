@@ -66,6 +66,6 @@ def check_same_step(experiment: Experiment, step: int, world: World) -> None:
     for rank, other in enumerate(others, start=1):
         if other != first:
             raise InputError(
-                f"{experiment.directory}: rank {rank} finds the checkpoint of step {other} there, rank 0 the one of "
-                f"step {first}; run the same command again when the file system shows the same to all"
+                f"{experiment.directory}: rank {rank} finds the checkpoint of update {other} there, rank 0 the one of "
+                f"update {first}; run the same command again when the file system shows the same to all"
             )

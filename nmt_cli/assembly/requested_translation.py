@@ -162,7 +162,7 @@ class TranslationTask:
             what = "--paragraphs" if ending is None else f"{self.file} is translated as a document, which"
             raise InputError(f"{', '.join(given)}: {what} gives one text; take the option away, or give plain lines")
         if self.confidence and (self.output is None or str(self.output) == "-"):
-            raise InputError("--confidence: of paragraphs it goes to a file beside the output; give -o OUT")
+            raise InputError("--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT")
 
 
 def open_requested(

@@ -75,7 +75,7 @@ def _check_place(path: Path, config: Config) -> None:
     if not named.exists() or not here.directory.samefile(named):
         raise InputError(
             f"{path}: belongs to the run in {here.directory}, which was moved or copied: its model_dir is {named}. "
-            f"Add {command_line('--set', setting('model_dir', here.directory))} to go on with it there, or "
+            f"Add {command_line('--set', setting('model_dir', here.directory))} to resume it there, or "
             "name another directory"
         )
 
@@ -92,13 +92,13 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
         changed = [key for key in changed if _makes_tokenizers(key, before, config)]
         if changed and experiment.has_tokenizers(joint=before.tokenizer.joint):
             raise InputError(
-                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
-                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
+                f"{experiment.directory}: its tokenizer was trained with another configuration; these keys differ: "
+                f"{', '.join(changed)}. Set them back, train it again with `nmt tokenizer`, or choose another model_dir"
             )
     elif changed:
         raise InputError(
             f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
-            "Set them back to resume it, or choose another model_dir"
+            "Set them back to resume, or choose another model_dir"
         )
     else:
         _check_as_begun(experiment, config)
@@ -122,15 +122,15 @@ def _check_as_begun(experiment: Experiment, config: Config) -> None:
         began, now = dict(json.loads(state.configuration)), binding_values(config)
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelError(
-            f"{experiment.checkpoints.directory}: the state of the training is damaged: its configuration is no JSON. "
-            "Put the directory back from a copy, or choose another model_dir"
+            f"{experiment.checkpoints.directory}: the state of the training is damaged: its configuration is not valid "
+            "JSON. Restore the directory from a backup, or choose another model_dir"
         ) from error
     # A key of one side alone is one of another version of the program.
     changed = [f"{key} (was {json.dumps(began[key])})" for key in began if key in now and began[key] != now[key]]
     if changed:
         raise InputError(
             f"{experiment.config_path}: was changed after the run began; these keys differ: {', '.join(changed)}. "
-            "Set them back to resume it, or choose another model_dir"
+            "Set them back to resume, or choose another model_dir"
         )
 
 
@@ -154,8 +154,8 @@ def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
         there += experiment.tokenizer_paths()
     if there:
         raise InputError(
-            f"{there[0]}: is in the way. A run writes files of this name, and this one comes from no run: there is no "
-            f"{experiment.config_path.name} of a run beside it. Move it elsewhere, or choose another model_dir"
+            f"{there[0]}: exists but does not belong to a run (no {experiment.config_path.name} of a run beside it), "
+            "and the run would overwrite it. Move it elsewhere, or choose another model_dir"
         )
 
 
@@ -180,8 +180,8 @@ def check_tokenizers(experiment: Experiment, config: Config) -> None:
         return
     if experiment.has_begun:
         raise ModelError(
-            f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
-            "tokenizer directory back from a copy, or choose another model_dir"
+            f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; "
+            "restore its tokenizer directory from a backup, or choose another model_dir"
         )
     check_replaceable(experiment)
 
@@ -191,9 +191,8 @@ def check_replaceable(experiment: Experiment) -> None:
     there = experiment.tokenizer_paths()
     if there and not experiment.config_path.exists():
         raise InputError(
-            f"{there[0]}: is in the way. It does not come from `nmt tokenizer`, because there is no "
-            f"{experiment.config_path}; move it "
-            "elsewhere, or choose another model_dir"
+            f"{there[0]}: exists but was not made by `nmt tokenizer` (there is no {experiment.config_path}), and "
+            "would be overwritten. Move it elsewhere, or choose another model_dir"
         )
 
 

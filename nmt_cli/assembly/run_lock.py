@@ -16,7 +16,7 @@ from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
 @contextmanager
 def locked_run(experiment: Experiment) -> Iterator[None]:
     """Hold the directory against a second training; a process that dies leaves no lock behind."""
-    with locked(experiment.lock_path, "a model directory", "wait for it or choose another model_dir"):
+    with locked(experiment.lock_path, "used as a model directory", "wait for it or choose another model_dir"):
         # Beside these `nmt translate -o` may be writing a file of the user's.
         remove_unfinished(experiment.directory, *(path.name for path in experiment.files))
         for directory in experiment.directories:

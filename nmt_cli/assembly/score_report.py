@@ -42,7 +42,7 @@ def print_scores(
         InputError: a metric or a tokenizer is unknown, or the files cannot be read or differ in length.
     """
     metrics = scoring.checked_metrics(metrics or scoring.METRICS)
-    scoring.check_tokenizer(tokenize)
+    scoring.check_tokenizer(tokenize, "--tokenize")
     for option, is_given in (("--lowercase", lowercase), ("--tokenize", tokenize not in (None, "none"))):
         if is_given and "bleu" not in metrics:
             warn(f"{option} does nothing without --metric bleu")
@@ -63,7 +63,7 @@ def print_scores(
         if texts[-1] == hypotheses:
             warn("the hypotheses and the baseline are the same text, so there is nothing to compare")
         elif len(hypotheses) == 1:
-            warn("one line carries no comparison: all samples of the bootstrap are the same, so p means nothing")
+            warn("one line is too little to compare: all bootstrap samples are the same, so p means nothing")
         comparisons = scoring.paired_bootstrap(
             hypotheses, texts[-1], reference_texts, metrics=metrics, lowercase=lowercase, tokenize=tokenize
         )

@@ -108,8 +108,8 @@ def serve_models(
                 watcher.close()
         app.close()
     if search.is_lost:
-        raise NmtError("the search does not work; begin the server again")
-    log("ended; all requests are answered")
+        raise NmtError("translation has stopped working; restart the server")
+    log("stopped; all requests were answered")
     if number == signal.SIGINT:
         raise Interrupted("", number)
 
@@ -198,7 +198,7 @@ def _reload(search: Search, number: int, directions: Sequence[Experiment]) -> No
     now = Experiment(directory).config.data.directions
     if not {one.config.data.direction for one in directions} <= set(now):
         told = ", ".join(f"from {source} to {target}" for source, target in now)
-        raise InputError(f"{directory}: translates {told} now; begin the server again to serve it")
+        raise InputError(f"{directory}: translates {told} now; restart the server to serve it")
     search.reload(number)
 
 
@@ -217,5 +217,5 @@ def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
         )
         return {}
     lines = counted(len(found), "language")
-    log(f"{experiment.directory}: keeps no profiles of its languages, so {lines} were learnt from its training text")
+    log(f"{experiment.directory}: keeps no profiles of its languages, so {lines} were learned from its training text")
     return found

@@ -137,7 +137,7 @@ def _found_device(device: str, precision: str) -> torch.device:
     if precision == "int8" and found.type != "cpu":
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
     if precision == "bf16" and not multiplies_bf16(found):
-        warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
+        warn("--precision bf16: is slower than fp32 here, because this hardware has no fast bf16")
     if found.type == "cpu" and not native.is_built():
         log_once(native.why_missing())
     return found
@@ -160,12 +160,12 @@ def _calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEst
     if calibration.origin.model != experiment.fingerprint(loaded.name):
         warn(
             f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
-            f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
+            f"so the confidence may be wrong. To fit it again: {fit} --checkpoint {loaded.name}"
         )
     return ConfidenceEstimator(calibration)
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
     """Return the error that a checkpoint predicts no probabilities, and which others there are."""
-    way_out = experiment.checkpoints.others(path) or "train the model anew, with a lower training.learning_rate"
+    way_out = experiment.checkpoints.others(path) or "train again with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"

@@ -59,7 +59,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
         partial(_refuse_tags, config),
         *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
         partial(find_device, config.training.device),
-        partial(check_tokenizer, config.scoring.tokenize),
+        partial(check_tokenizer, config.scoring.tokenize, "scoring.tokenize"),
         *([check_tensorboard] if config.training.tensorboard else []),
         partial(_check_origin, experiment, config),
     )
@@ -161,8 +161,8 @@ def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) 
         elif invalid_utf8 in ("skip", "replace"):
             warn(f"{path}:{misread.line}: is not valid UTF-8. {_OTHER_ENCODING}")
         else:
-            mend = "; mend the line, or set data.invalid_utf8 to skip or replace" if invalid_utf8 else ""
-            problems.append(f"{path}:{misread.line}: is not valid UTF-8{mend}. {_OTHER_ENCODING}")
+            fix = "; fix the line, or set data.invalid_utf8 to skip or replace" if invalid_utf8 else ""
+            problems.append(f"{path}:{misread.line}: is not valid UTF-8{fix}. {_OTHER_ENCODING}")
     if problems:
         raise InputError("\n".join(problems))
 
@@ -183,8 +183,8 @@ def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str
             continue
         if order.is_swapped and order.is_certain:
             warn(
-                f"{corpus.source}: its text looks like {languages[1]}, and the text of {corpus.target} like "
-                f"{languages[0]}. If the two files are exchanged, give each in the place of the other"
+                f"{corpus.source} looks like {languages[1]} and {corpus.target} like {languages[0]}. If they are "
+                "swapped, exchange the two file names"
             )
 
 

@@ -101,7 +101,7 @@ def run_training(experiment: Experiment, config: Config, world: World, deadline:
             world.agreed(lambda: _finished(experiment.directory, config) if world.is_primary else None)
         )
         if finished is not None:
-            limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
+            limit = finished.partition(" ")[0]
             log(f"finished already ({finished}); raise training.{limit} to go on")
             world.agreed(lambda: _take_over(experiment, config) if world.is_primary else None)
             return
@@ -202,8 +202,8 @@ def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
     texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
     for path in (path for path in texts if Path(path).stat().st_mtime > made):
         warn(
-            f"{path}: has changed since the tokenizer was made. If its text is another one, make the tokenizer anew: "
-            f"{command_line('nmt', 'tokenizer', '--config', experiment.config_path)}"
+            f"{path}: has changed since the tokenizer was trained. If its text is different, train the tokenizer "
+            f"again: {command_line('nmt', 'tokenizer', '--config', experiment.config_path)}"
         )
 
 
@@ -251,7 +251,7 @@ def _target_counts(experiment: Experiment, config: Config, store: PairStore, wor
     """Return how often each target piece occurs, if a sampled softmax is to know it."""
     if not is_sampled(config, world):
         if config.training.sampled_softmax:
-            log("training.sampled_softmax: is for CPUs; here the softmax of each update has all pieces")
+            log("training.sampled_softmax: works on the CPU only, so it is off here")
         return None
     return torch.from_numpy(store.target_counts(experiment.tokenizers[1].vocab_size))
 
@@ -287,8 +287,8 @@ def _log_score(model: ModelConfig) -> None:
     score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
     if score == "dot" and model.decoder.hidden_size != model.annotation_size:
         log(
-            f"model.attention: decoder states have {model.decoder.hidden_size} units and annotations "
-            f"{model.annotation_size}, so dot projects the annotations, as general does"
+            f"model.attention: decoder states have {model.decoder.hidden_size} units and encoder states "
+            f"{model.annotation_size}, so dot projects the encoder states, as general does"
         )
 
 
@@ -298,8 +298,8 @@ def _log_path(path: str, world: World) -> None:
         return
     if path == native.NATIVE and not native.is_built():
         warn(
-            "the run began with compiled kernels, which this installation lacks. It goes on more slowly, and "
-            "the last digits differ"
+            "the run began with compiled kernels, which this installation lacks. Training continues without "
+            "them: slower, and different in the last digits"
         )
     elif not native.is_built():
         log_once(native.why_missing())

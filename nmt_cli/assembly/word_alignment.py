@@ -110,7 +110,7 @@ def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) ->
     weights = scored.weights if words else scored.piece_weights
     is_small = weights.size <= MAX_WEIGHTS
     if not is_small:
-        warn(f"pair {pair.number:,} has links but no weights: it would have {weights.size:,}")
+        warn(f"pair {pair.number:,} is too long for weights ({weights.size:,} numbers); only its links are written")
     return {
         "id": pair.number - 1,
         "source": pair.source.split() if words else list(scored.source_pieces),
@@ -132,7 +132,7 @@ def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
             first, _, second = word.partition(mark)
             if not (first.isdecimal() and second.isdecimal() and max(len(first), len(second)) <= MAX_DIGITS):
                 raise InputError(
-                    f"{input_name(path)}:{number}: {word!r} is no link; write 0-0 for a sure "
+                    f"{input_name(path)}:{number}: {word!r} is not a link; write 0-0 for a sure "
                     "one, 0?1 for a possible one"
                 )
             sets[mark].add((int(first), int(second)))

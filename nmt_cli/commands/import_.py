@@ -20,10 +20,16 @@ def import_(
         str, typer.Option("--output", "-o", metavar="PREFIX", help="Write PREFIX.XX, PREFIX.YY, PREFIX.report.json.")
     ],
     source_lang: Annotated[
-        str | None, typer.Option("--source-lang", metavar="XX", help="Language of the source, such as en. Needed unless --lang is given.")
+        str | None,
+        typer.Option(
+            "--source-lang", metavar="XX", help="Language of the source, such as en. Needed unless --lang is given."
+        ),
     ] = None,
     target_lang: Annotated[
-        str | None, typer.Option("--target-lang", metavar="YY", help="Language of the target, such as de. Needed unless --lang is given.")
+        str | None,
+        typer.Option(
+            "--target-lang", metavar="YY", help="Language of the target, such as de. Needed unless --lang is given."
+        ),
     ] = None,
     lang: Annotated[
         str | None,

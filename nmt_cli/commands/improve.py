@@ -29,8 +29,8 @@ def improve(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="DIR",
-            help="The directory of the new model and of all stages. The default is the name of model_dir with -improved "
-            "added.",
+            help="The directory of the new model and of all stages. The default is the name of model_dir with "
+            "-improved added.",
         ),
     ] = None,
     rounds: Annotated[

@@ -28,7 +28,8 @@ def _directories(several: str = "") -> Any:
     """Return the option that names model directories, and says what several of them do."""
     return typer.Option(
         "--model", "-m", metavar="DIR",
-        help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run in runs/.",
+        help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run in "
+        "runs/.",
     )  # fmt: skip
 
 
@@ -41,9 +42,7 @@ SourceLang = Annotated[str | None, typer.Option("--source-lang", metavar="XX", h
 
 def _target_lang(of_several_directions: str) -> Any:
     """Return the option that names the target language, and says what a model of several directions needs."""
-    return typer.Option(
-        "--target-lang", metavar="YY", help=f"The language to translate into. {of_several_directions}"
-    )
+    return typer.Option("--target-lang", metavar="YY", help=f"The language to translate into. {of_several_directions}")
 
 
 TargetLang = Annotated[
@@ -77,9 +76,7 @@ TranslatedFile = Annotated[
 ]
 PiecesFile = Annotated[
     str | None,
-    typer.Argument(
-        help="A file of pieces, as nmt encode writes it; - or nothing for standard input.", metavar="FILE"
-    ),
+    typer.Argument(help="A file of pieces, as nmt encode writes it; - or nothing for standard input.", metavar="FILE"),
 ]
 SourceText = Annotated[str, typer.Argument(help="Source text, a sentence on each line.", metavar="SOURCE")]
 TargetText = Annotated[str, typer.Argument(help="The translation, line by line.", metavar="TARGET")]
@@ -109,8 +106,8 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, max=4_096, metavar="N", rich_help_panel=SPEED,
-        help="Processes that translate at the same time. The default is as many as the cores (divided by --threads), the "
-        "memory and the amount of text allow.",
+        help="Processes that translate at the same time. The default is as many as the cores (divided by --threads), "
+        "the memory and the amount of text allow.",
     ),
 ]  # fmt: skip
 BeamSize = Annotated[
@@ -227,7 +224,12 @@ Shortlist = Annotated[
 ]  # fmt: skip
 Precision = Annotated[
     str,
-    typer.Option("--precision", help="fp32 (also auto, the default), bf16, or int8 (on the CPU).", metavar="P", rich_help_panel=SPEED),
+    typer.Option(
+        "--precision",
+        help="fp32 (also auto, the default), bf16, or int8 (on the CPU).",
+        metavar="P",
+        rich_help_panel=SPEED,
+    ),
 ]
 
 

@@ -21,9 +21,7 @@ from nmt_cli.commands.options import (
 plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
 Picture = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", help="The file to write: .png, .svg or .html.", metavar="OUT", parser=output_file
-    ),
+    typer.Option("--output", "-o", help="The file to write: .png, .svg or .html.", metavar="OUT", parser=output_file),
 ]
 
 
@@ -64,7 +62,7 @@ def curves(
         list[Path] | None,
         typer.Argument(
             help="Model directories or metrics.jsonl files. Without them, nmt takes $NMT_MODEL, or else the "
-            "newest finished run below runs/.",
+            "newest finished run in runs/.",
             metavar="RUN...",
         ),
     ] = None,
@@ -75,7 +73,7 @@ def curves(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Follow a training: a page (.html) that is drawn anew and reloads itself."),
+        typer.Option("--live", help="Follow a training: a page (.html) that is drawn again and reloads itself."),
     ] = False,
 ) -> None:
     """Draw loss, BLEU and chrF of one run or several by step, as .png, .svg or .html.

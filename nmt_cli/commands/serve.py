@@ -59,7 +59,9 @@ def serve(
     ] = "",
     log_text: Annotated[
         bool,
-        typer.Option("--log-text", rich_help_panel=ACCESS, help="Log the texts that clients send. Files are never logged."),
+        typer.Option(
+            "--log-text", rich_help_panel=ACCESS, help="Log the texts that clients send. Files are never logged."
+        ),
     ] = False,
     max_characters: Annotated[
         int,

@@ -21,7 +21,9 @@ def encode(file: InputFile = None, *, model: ModelDir = None, side: Side = "sour
     write_pieces(file, output, model, side)
 
 
-def decode(file: PiecesFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None) -> None:
+def decode(
+    file: PiecesFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None
+) -> None:
     """Join the pieces of each line to text again.
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo

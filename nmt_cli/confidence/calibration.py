@@ -20,7 +20,7 @@ from nmt_cli.system.storage import read_json, write_json
 
 FORMAT = 1
 LINE_FEATURES = ("log_odds_of_all_words", "log_prob_per_word", "log_words")
-_DAMAGED = "fit it anew: nmt evaluate --calibrate --model"
+_DAMAGED = "fit it again: nmt evaluate --calibrate --model"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,15 @@ class DecodingConfig(Section):
     beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
     """Partial translations that the search keeps at each step; 1 is greedy."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
-    """Each score is divided by ((5 + pieces) / 6)^A (Wu et al., 2016, eq. 14); more than 0 favours long translations."""
+    """Each score is divided by ((5 + pieces) / 6)^A (Wu et al., 2016, eq. 14); more than 0 favours long
+    translations."""
     max_source_pieces: Count = 250
     """Longer sources are cut into parts that are translated one by one."""
     max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """See `max_length_b`."""
     max_length_b: Count = 20
-    """Longest output, in pieces: `max_length_a` times the source pieces, plus `max_length_b`, plus the pieces of required
-    terms."""
+    """Longest output, in pieces: `max_length_a` times the source pieces, plus `max_length_b`, plus the pieces of
+    required terms."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Length in pieces of the sequences that may not occur twice in an output; 0 is off."""
     normalize_input: bool = False

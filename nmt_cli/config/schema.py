@@ -126,8 +126,8 @@ class DataConfig(Section):
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
     corpus_temperature: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = 1.0
-    """T: a corpus of n pairs is drawn as if it had n^(1/T), times its weight (Arivazhagan et al., 2019). The length of an
-    epoch does not change. 1: no change; 5: nearly even."""
+    """T: a corpus of n pairs is drawn as if it had n^(1/T), times its weight (Arivazhagan et al., 2019). The length of
+    an epoch does not change. 1: no change; 5: nearly even."""
     source_tags: bool = False
     """Also put a tag of the source language before each source. With several target languages, a tag of the target
     language is there in any case."""
@@ -144,8 +144,8 @@ class DataConfig(Section):
     """Held-out text for validation, or a list of such texts; never filtered. A model of several directions
     needs one for each."""
     test: tuple[TestSet, ...] = ()
-    """Sets that `nmt evaluate` translates and scores. You may change them after training: run the same `nmt train` command
-    again, which then only takes over the new list."""
+    """Sets that `nmt evaluate` translates and scores. You may change them after training: run the same `nmt train`
+    command again, which then only takes over the new list."""
     monolingual: MonolingualText | None = None
     """Text in one language alone, for `nmt improve`. It may change at any time, because `nmt train` ignores it."""
     max_length: PositiveInt = 100
@@ -323,7 +323,9 @@ class TokenizerConfig(Section):
     def _options_fit_the_type(self) -> Self:
         problems = []
         if self.sampling_alpha and self.model_type in ("char", "word"):
-            problems.append(f"sampling_alpha: a {self.model_type} tokenizer can cut a line in one way only; set it to 0")
+            problems.append(
+                f"sampling_alpha: a {self.model_type} tokenizer can cut a line in one way only; set it to 0"
+            )
         reserved = [symbol for symbol in self.symbols if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", symbol)]
         problems += [f"symbols: {symbol} is reserved; choose another" for symbol in reserved]
         twice = [symbol for symbol in dict.fromkeys(self.symbols) if self.symbols.count(symbol) > 1]
@@ -358,8 +360,8 @@ class TrainingConfig(Section):
     momentum: Probability = 0.0
     """`sgd` only."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
-    """L2 penalty: this much of each weight is added to its gradient. With `adamw` the weights shrink directly (Loshchilov
-    & Hutter, 2019)."""
+    """L2 penalty: this much of each weight is added to its gradient. With `adamw` the weights shrink directly
+    (Loshchilov & Hutter, 2019)."""
     schedule: Literal["constant", "plateau", "inverse_sqrt", "linear", "cosine"] = "cosine"
     """Course of the learning rate after its warm-up. `linear` and `cosine` fall to `final_learning_rate` at the end."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
@@ -389,8 +391,8 @@ class TrainingConfig(Section):
     """After ten updates in a row that are not finite: end, or go back to the last good checkpoint and on from there
     with half the learning rate, at most five times."""
     ema_decay: Probability = 0.0
-    """Decay of an exponential moving average of the weights, which is used for translation; 0 is off. It covers about the
-    last ninth of all updates so far, at most 1 / (1 - decay) updates."""
+    """Decay of an exponential moving average of the weights, which is used for translation; 0 is off. It covers about
+    the last ninth of all updates so far, at most 1 / (1 - decay) updates."""
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
     """Weight of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
     validation_freq: PositiveInt = 500

@@ -98,16 +98,16 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
                 source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
                 cleaned[report.name] = source, target
     for report in copies:
-        found.append(_leak(report, "overlap", "the source stands in the training text", IS_TRAINING))
+        found.append(_leak(report, "overlap", "the source is also in the training text", IS_TRAINING))
     for report in copies_of_dev:
-        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", IS_DEV))
+        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", IS_DEV))
     for report in leaks:
         command = "; ".join(clean_command(one, without=leaks) for one in training if not _is_one_file(one))
-        found.append(_leak(report, "overlap", "the source stands in the training text", LEAK.advice, command))
+        found.append(_leak(report, "overlap", "the source is also in the training text", LEAK.advice, command))
     for report in leaks_of_dev:
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
-        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
+        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", DEV_LEAK, command))
     return Advised(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
 
 
@@ -157,7 +157,7 @@ def _what_to_do(
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
-        return f"scores of this set mislead: mend it. {CLEAN_LISTS}", clean_command(report, without=leaks)
+        return f"the scores of this set would mislead: fix it. {CLEAN_LISTS}", clean_command(report, without=leaks)
     if filter_.name == "tokenised" and share >= THROUGHOUT:
         return filter_.advice, _detokenise_command(report, languages)
     return filter_.advice, clean_command(report, () if filter_.drops else (filter_.name,), leaks)

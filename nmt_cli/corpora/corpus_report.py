@@ -209,7 +209,7 @@ class _Reader:
         if invalid.count and self.is_training and self._limits.invalid_utf8 == "error":
             what = "is not valid UTF-8" if invalid.count == 1 else f"is one of {invalid.count:,} lines not valid UTF-8"
             report.problems.append(
-                f"{invalid.examples[0]}: {what}; mend the line, or set data.invalid_utf8 to skip or replace"
+                f"{invalid.examples[0]}: {what}; fix the line, or set data.invalid_utf8 to skip or replace"
             )
         if report.findings["bad_alignment"].count:
             report.problems.append(report.findings["bad_alignment"].examples[0])

@@ -31,7 +31,7 @@ def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredP
             for line in iter_lines(stream):
                 index.add(line, line)
         bits = index.bits(hashes_of(without))
-    marks = (("known", HELD_OUT), ("duplicate", DUPLICATE))
+    marks = (("leak", HELD_OUT), ("duplicate", DUPLICATE))
     number = 0
     with open_input(path) as stream, Progress("filtering", unit="line", total=len(bits)) as progress:
         for number, line in enumerate(iter_lines(stream), start=1):

@@ -37,23 +37,24 @@ FILTERS = (
         "these pairs", 3,
     ),
     Filter(
-        "copy", "the target is a copy of the source", "a model learns from such pairs not to translate; drop them", 3
+        "copy", "the target is a copy of the source", "such pairs teach the model to copy; drop them", 3
     ),
     Filter("swapped", "each side is in the language of the other", "drop these pairs, or exchange their sides", 3),
     Filter(
-        "wrong-language", "a side is not in its language", "a model learns to answer in that language; drop them", 3
+        "wrong-language", "a side is not in its language",
+        "such pairs teach the model to answer in that language; drop them", 3
     ),
     Filter(
         "out-of-step", "the files are shifted against each other here",
-        "look at the first place: a line is missing or doubled in one file. Mend it, or drop the stretch", 3,
+        "look at the first place: a line is missing or doubled in one file. Fix it, or drop the stretch", 3,
     ),
     Filter(
-        "leak", "the source stands in a file of --without",
+        "leak", "the source is also in a file given with --without",
         "take these sentences out of the training text, or scores of this set are too high", 3,
     ),
     Filter("too-long", "a side has more than 200 words or 1,000 characters", "cut these pairs into sentences", 1),
     Filter(
-        "length-ratio", "one side is far too short for the other", "probably a part is not translated; drop them", 2
+        "length-ratio", "one side is much shorter than usual", "probably a part is not translated; drop them", 2
     ),
     Filter("markup", "tags on one side only, or HTML entities", "take the markup out of both sides, or drop them", 2),
     Filter("numbers", "the numbers on the two sides differ", "drop these pairs if numbers matter to you", 2),
@@ -67,7 +68,7 @@ FILTERS = (
         "if they say different things, the model mixes them; the command keeps the first three", 0.5, drops=False,
     ),
     Filter(
-        "tokenised", "blanks stand before punctuation, as in `food , soup .`",
+        "tokenised", "there are spaces before punctuation, as in `food , soup .`",
         "the model has its own tokenizer and would write such text: train on the text as people write it", 0.05,
         drops=False,
     ),
@@ -80,7 +81,7 @@ LINE_FILTERS = (
     Filter("empty", "the line is empty", "they teach nothing", 1),
     Filter("encoding", "broken characters (U+FFFD, or Ã¤ for ä)", "import the file again with its right --encoding", 3),
     Filter("too-long", "more than 200 words or 1,000 characters", "cut these lines into sentences", 1),
-    Filter("known", "the line stands in a file that --without names", "such text must not be learnt from", 3),
+    Filter("leak", "the line is also in a file given with --without", "such text must not be learned from", 3),
     Filter("duplicate", "the same line has come before", "they would count twice", 1),
     Filter(
         "invisible", "control, zero-width, bidi or private-use characters", "the tokenizer removes most of them", 1,

@@ -57,7 +57,8 @@ def _lines(path: Path, size: int) -> Iterator[tuple[str, str, list[str]]]:
             place = f"{path}:{number}"
             if len(fields) <= size or any(map(_is_number, fields[1:-size])):
                 raise InputError(
-                    f"{place}: has {len(fields) - 1} numbers after the word, model.embedding_size is {size}"
+                    f"{place}: has {len(fields) - 1} numbers after the word, but model.embedding_size is {size}; set "
+                    f"it to {len(fields) - 1}, or take other vectors"
                 )
             yield place, " ".join(fields[:-size]), fields[-size:]
 
@@ -74,7 +75,8 @@ def _numbers(fields: Sequence[str], place: str) -> Tensor:
     try:
         numbers = torch.tensor([float(field) for field in fields])
     except ValueError as error:
-        raise InputError(f"{place}: {error}; a line is a word and its numbers") from error
+        wrong = next(field for field in fields if not _is_number(field))
+        raise InputError(f"{place}: {wrong!r} is not a number; a line is a word and its numbers") from error
     if not bool(numbers.isfinite().all()):
-        raise InputError(f"{place}: holds a number that is not finite")
+        raise InputError(f"{place}: has a number that is not finite; remove the line, or take other vectors")
     return numbers

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_text
-from nmt_cli.system.console import warn
+from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
 
 MAX_LINE_BYTES = 256_000_000
@@ -184,6 +184,15 @@ def decode_line(line: bytes) -> tuple[str, bool]:
         return line.decode("utf-8"), True
     except UnicodeDecodeError:
         return line.decode("utf-8", errors="replace"), False
+
+
+def warn_of_invalid(place: str, number: int, noun: str = "line") -> None:
+    """Warn of lines or the like, of which there is at least one, that are not UTF-8; `place` stands before them."""
+    are = "is" if number == 1 else "are"
+    warn(
+        f"{place}{counted(number, noun)} {are} not valid UTF-8; invalid bytes are read as U+FFFD. nmt import converts "
+        "other encodings"
+    )
 
 
 def read_text_lines(path: str | os.PathLike[str] | None) -> TextLines:

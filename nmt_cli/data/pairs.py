@@ -119,7 +119,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
         if not is_valid and invalid_utf8 == "error":
             path = next(path for path, (_, valid) in zip(corpus.paths, decoded, strict=True) if not valid)
             raise InputError(
-                f"{path}:{number}: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace"
+                f"{path}:{number}: is not valid UTF-8; fix the line, or set data.invalid_utf8 to skip or replace"
             )
         if not is_valid and invalid_utf8 == "skip":
             report.leave_out("not UTF-8")

@@ -165,7 +165,7 @@ def open_store(
     directory = root / hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     if not _is_whole(directory):
         if directory.exists():
-            log(f"{directory}: is damaged; it is made again")
+            log(f"{directory}: is damaged and is written again")
         _remove_unfinished(root)
         _make(directory, key, corpora, tokenizers, limits, with_links=with_links, threads=threads)
     store = PairStore(directory)
@@ -272,7 +272,7 @@ def _make(
             sides = [writer(f"{side}.ids", dtype) for side in ("source", "target")]
             words = [writer(f"{side}.words", "uint32") for side in ("source", "target") if with_links]
             links = [writer("alignment.links", "uint16")] if with_links else []
-            progress = stack.enter_context(Progress("tokenizing", unit="pair"))
+            progress = stack.enter_context(Progress("tokenising", unit="pair"))
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=limits.invalid_utf8, report=report)

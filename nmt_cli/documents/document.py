@@ -58,13 +58,13 @@ class DocumentCounts:
         found = list(self.notes)
         if self.put_back:
             found.append(
-                f"{counted(self.put_back, 'segment')} of {self.segments:,} with a placeholder that the model lost; "
-                "it was put back in its most likely place"
+                f"in {self.put_back:,} of {counted(self.segments, 'text')} the model lost a placeholder; it was put "
+                "back in the most likely place"
             )
         if self.kept:
             found.append(
-                f"{counted(self.kept, 'segment')} with a sentence that stays as it was, because its placeholders "
-                "could not be kept in the translation"
+                f"{counted(self.kept, 'text')} {'keeps' if self.kept == 1 else 'keep'} a sentence untranslated, "
+                "because its placeholders could not be kept in the translation"
             )
         return found
 
@@ -147,7 +147,7 @@ def _in_place(
             _refuse_mixture(document, declared.place, declared.name, declared.target, target_lang)
         elif invalid := _INVALID.search(segment.text):
             what = "a zero byte" if invalid[0] == "\0" else "a byte that is not valid in its encoding"
-            content.odd.append(Odd(segment.line, f"has {what}; mend the line"))
+            content.odd.append(Odd(segment.line, f"has {what}; fix the line"))
         else:
             segments.append(segment)
     counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
@@ -160,11 +160,13 @@ def _in_place(
     counts.notes += content.notes
     if num_unfinished:
         counts.notes.append(
-            f"{counted(num_unfinished, 'unfinished translation')} not translated again; --overwrite does it"
+            f"{counted(num_unfinished, 'unfinished translation')} {'was' if num_unfinished == 1 else 'were'} left; "
+            "--overwrite replaces them"
         )
     if num_subflows:
         counts.notes.append(
-            f"{counted(num_subflows, 'text')} with a footnote or the like inside a code (sub), which stays in the "
+            f"{counted(num_subflows, 'text')} {'has' if num_subflows == 1 else 'have'} a footnote or the like inside a "
+            "code (sub), which stays in the "
             "source language"
         )
     counts.notes += _odd_notes(content.odd)
@@ -196,7 +198,7 @@ def _odd_notes(odd: Sequence[Odd]) -> list[str]:
     notes = []
     for what, some in lines.items():
         others = f" and {counted(len(some) - 1, 'other')}" if some[1:] else ""
-        notes.append(f"line {some[0]:,}{others}, left as it stands: {what}")
+        notes.append(f"line {some[0]:,}{others}, left as it is: {what}")
     return notes
 
 

@@ -333,7 +333,7 @@ class _Model:
         decoding = self.config.decoding
         yield "## Limits"
         yield ""
-        yield "- Each line is translated by itself. What stands in other lines is not seen."
+        yield "- Each line is translated by itself. The model does not see the other lines."
         yield f"- A line of more than {decoding.max_source_pieces} pieces is cut into parts, each translated by itself."
         yield (
             f"- A translation has at most {decoding.max_length_a:g} times the pieces of its source plus "

@@ -90,7 +90,7 @@ def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) 
     own = facts.codec.removesuffix("-sig").removesuffix("_sig").replace("_", "-").lower()
     if own.startswith("utf"):
         is_other = wanted not in ("utf-8", own) and not (is_ascii and wanted)
-        return f"declares the encoding {declared}, but is {facts.encoding}, and is read so" if is_other else None
+        return f"declares the encoding {declared}, but is in {facts.encoding} and is read as such" if is_other else None
     is_same = facts.codec in (wanted, wider_codec(wanted))
     return None if is_same else f"is not valid {declared}; it is read as {facts.encoding}"
 
@@ -106,7 +106,7 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
     except UncertainEncodingError as doubt:
         tries = "; or ".join(f"iconv -f {shown(codec)} -t UTF-8 FILE > NEW" for codec in doubt.codecs)
         raise InputError(
-            f"{name}: is not UTF-8, and its encoding is not certain. Convert it with what is right: {tries}"
+            f"{name}: is not UTF-8, and its encoding is not certain. Convert it with one of these: {tries}"
         ) from None
     found = decoded(given, facts)
     declared = declared_charset(data[:_HEAD], charset)
@@ -118,9 +118,9 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
         is_mended = note is not None and own == "utf-8"
     else:
         if note is not None or declared is None:
-            note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}, and is in UTF-8 now"
+            note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}; the output is in UTF-8"
         elif found.text.encode(own, "replace") != data:
-            note = f"its encoding, {declared}, cannot be written back unchanged, so it is in UTF-8 now"
+            note = f"its encoding, {declared}, cannot be written back unchanged, so the output is in UTF-8"
         is_mended = note is not None
         own = "utf-8" if is_mended else own
     return Characters(name, found.text, own, () if note is None else (note,), is_mended)

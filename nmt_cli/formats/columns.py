@@ -132,7 +132,7 @@ def rows_as_texts(
 def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[Found]:
     """Yield the two sides of a row, without the references that programs of the web leave in tables."""
     if isinstance(source, NoText) or isinstance(target, NoText):
-        report.skip("a date, a formatted number or the like, which is no text", f"{name}:{place}")
+        report.skip("a date, a formatted number or the like, which is not text", f"{name}:{place}")
         return
     is_escaped = _REFERENCE.search(source) or _REFERENCE.search(target)
     sides = [unescape(side) if is_escaped else side for side in (source, target)]
@@ -189,7 +189,7 @@ def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: st
         likely = _like_sentences(body, texts or list(range(width)))
         tries = "; or ".join(f"--columns {column + 1}" for column in likely[:4])
         raise InputError(
-            f"{name}: it is not certain which column is {language}. Run the same command with what is right: {tries}"
+            f"{name}: cannot tell which column is {language}. Run the same command again with one of these: {tries}"
         )
     return texts[0], width, has_header
 
@@ -237,7 +237,7 @@ def choose_columns(
     if not order.is_certain:
         raise InputError(
             f"{name}: column {first + 1} should be {languages.source} and column {second + 1} {languages.target}, but "
-            f"their words speak against it. Run the same command with what is right: --columns {first + 1},"
+            f"the words suggest the opposite. Run the same command again with one of these: --columns {first + 1},"
             f"{second + 1}; or --columns {second + 1},{first + 1}"
         )
     if order.is_swapped:
@@ -386,6 +386,6 @@ def _ambiguity(name: str, row: list[str], columns: list[int]) -> str:
     first, second, *others = (column + 1 for column in columns)
     other = f"{first},{others[0]}" if others else f"{second},{first}"
     return (
-        f"{name}: it is not certain which two columns are meant ({shown}). Run the same command with what is right, "
+        f"{name}: cannot tell which two columns are meant ({shown}). Run the same command again with one of these, "
         f"source first: --columns {first},{second}; or --columns {other}"
     )

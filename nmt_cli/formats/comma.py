@@ -88,14 +88,15 @@ def find_delimiter(name: str, head: str) -> str:
     likely = [one for one in likely if one.share >= best - 0.05]
     if not likely:
         raise InputError(
-            f"{name}: is no table: no comma, semicolon, tab or vertical bar separates columns in its rows. If it is "
+            f"{name}: is not a table: no comma, semicolon, tab or vertical bar separates columns in its rows. If it is "
             "plain text, give --format text and the file of the translations too"
         )
     if len(likely) > 1:
         shown = "; or ".join(f"{' | '.join(cell[:30] for cell in one.rows[-1])!r}" for one in likely)
         tries = "; or ".join(f"--separator {shlex.quote(shown_separator(one.delimiter))}" for one in likely)
         raise InputError(
-            f"{name}: several characters cut its rows alike: {shown}. Run the same command with what is right: {tries}"
+            f"{name}: several separators fit equally well: {shown}. Run the same command again with one of these: "
+            f"{tries}"
         )
     return likely[0].delimiter
 

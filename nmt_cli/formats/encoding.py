@@ -226,7 +226,7 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
                 yield line
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{given.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); mend the line, or give "
+                f"{given.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); fix the line, or give "
                 "the right --encoding"
             ) from None
         finally:

@@ -222,7 +222,7 @@ class _Walk:
             self._not_inline.append(len(self._open))
         self._open.append((event.name, event.start))
         if len(self._open) > MAX_DEPTH:
-            self._document.refuse(event.start, f"elements lie within elements more than {MAX_DEPTH:,} deep")
+            self._document.refuse(event.start, f"elements are nested more than {MAX_DEPTH:,} deep; nest them less")
 
     def _close(self, place: int) -> None:
         """End the element at a place among those that are open, and all within it."""

@@ -148,7 +148,7 @@ def _refuse_tables_by_language(whole: list[Recognised], singles: list[Recognised
         kind = next(one.format for one in whole if one.format in ("TSV", "CSV"))
         raise InputError(
             f"{both[0].given.name} and {both[1].given.name}: are named like parallel text, but look like {kind}. Run "
-            f"the same command with what is right: --format text; or --format {kind.lower()}"
+            f"the same command again with one of these: --format text; or --format {kind.lower()}"
         )
 
 

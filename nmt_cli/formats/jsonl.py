@@ -64,7 +64,7 @@ def read_json_texts(
     if len(found) != 1:
         tries = "; or ".join(f"--columns {shlex.quote(key)}" for key in texts[:4]) or "--columns FIELD"
         raise InputError(
-            f"{given.name}: it is not certain which field is {language}. Run the same command with what is right: "
+            f"{given.name}: cannot tell which field is {language}. Run the same command again with one of these: "
             f"{tries}"
         )
     report.inputs[-1]["columns"] = found
@@ -112,8 +112,8 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
     texts = [key for key, value in fields.items() if isinstance(value, str)]
     tries = "; or ".join(f"--columns {shlex.quote(order)}" for order in _orders(texts)) or "--columns SOURCE,TARGET"
     raise InputError(
-        f"{name}: it is not certain which fields are {languages.source} and {languages.target}. Run the same command "
-        f"with what is right: {tries}"
+        f"{name}: cannot tell which fields are {languages.source} and {languages.target}. Run the same command again "
+        f"with one of these: {tries}"
     )
 
 

@@ -67,7 +67,7 @@ def unlike(declared: Iterable[str], language: str) -> str | None:
 def warn_of_region(name: str, code: str, language: str) -> None:
     """Warn if the text of a file is of another region or script than the language that is asked for."""
     if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):
-        warn(f"{name}: its {code.strip()} is taken for {language}")
+        warn(f"{name}: text marked {code.strip()} is used as {language}")
 
 
 def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
@@ -75,7 +75,8 @@ def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
     if len({code.strip().lower().replace("_", "-") for code in codes}) > 1:
         each = ", ".join(f"{number:,} in {code.strip()}" for code, number in codes.items())
         warn(
-            f"{name}: mixes regions or scripts of {language}: {each}; give one of them as the language to take it alone"
+            f"{name}: mixes regions or scripts of {language}: {each}; to use only one, give it as "
+            "--source-lang, --target-lang or --lang"
         )
 
 

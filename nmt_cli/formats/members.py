@@ -81,7 +81,7 @@ def _spreadsheet_format(given: Input) -> str:
 def _by_head(given: Input, settings: Settings) -> Recognised:
     """Recognise a text by its beginning. The bytes that tell formats apart are the same in all encodings but UTF-16."""
     if settings.format in ("xlsx", "ods"):
-        raise InputError(f"{given.name}: is no spreadsheet, as --format {settings.format} says; leave out --format")
+        raise InputError(f"{given.name}: is not a spreadsheet, as --format {settings.format} says; leave out --format")
     if settings.format not in (None, "jsonl"):
         return Recognised(given, FORMATS[settings.format])
     if settings.separator is not None and settings.format is None:
@@ -121,7 +121,7 @@ def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> t
     if settings.member is not None:
         if not (asked := [one for one in members if one.member == settings.member]):
             names = ", ".join(str(one.member) for one in members[:20])
-            raise InputError(f"--member {settings.member}: {whole.name} has no such member; it has {names}")
+            raise InputError(f"--member {settings.member}: {whole.name} has no such file; it contains {names}")
         members = asked
     kinds = _texts_of(members, settings)
     if settings.is_single:
@@ -145,7 +145,7 @@ def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> t
     if rivals:
         tries = "; or ".join(f"--member {shlex.quote(str(one.given.member))}" for one in [*chosen, *rivals][:4])
         raise InputError(
-            f"{whole.name}: holds several parallel texts. Run the same command with what is right: {tries}"
+            f"{whole.name}: holds several parallel texts. Run the same command again with one of these: {tries}"
         )
     if not chosen:
         names = ", ".join(str(one.member) for one in members[:20])
@@ -160,8 +160,8 @@ def _only_member(whole: Input, kinds: list[Recognised]) -> tuple[list[Recognised
     """Return the only member of an archive that is text, for a text in one language."""
     if len(kinds) != 1:
         tries = "; or ".join(f"--member {shlex.quote(str(one.given.member))}" for one in kinds[:4])
-        advice = f"Run the same command with what is right: {tries}" if kinds else "Unpack it and give a file"
-        raise InputError(f"{whole.name}: has {len(kinds) or 'no'} members that are text. {advice}")
+        advice = f"Run the same command again with one of these: {tries}" if kinds else "Unpack it and give a file"
+        raise InputError(f"{whole.name}: contains {len(kinds) or 'no'} text files. {advice}")
     return kinds, [str(one.member) for one in opened(whole)[0] if one.member != kinds[0].given.member]
 
 

@@ -43,7 +43,8 @@ class UncertainEncodingError(InputError):
         self.codecs = list(dict.fromkeys(codecs_))
         tries = "; or ".join(f"--encoding {shown(codec)}" for codec in self.codecs)
         super().__init__(
-            f"{name}: is not UTF-8, and its encoding is not certain. Run the same command with what is right: {tries}"
+            f"{name}: is not UTF-8, and its encoding is not certain. Run the same command again with one of these: "
+            f"{tries}"
         )
 
 

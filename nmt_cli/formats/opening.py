@@ -232,4 +232,7 @@ def check_no_declarations(given: Input) -> None:
                 continue
             with archive.open(info) as member:
                 if b"<!DOCTYPE" in (head := member.read(1 << 12)) or b"<!ENTITY" in head:
-                    raise InputError(f"{given.file}: {info.filename} declares XML entities; such a file is not read")
+                    raise InputError(
+                        f"{given.file}: {info.filename} declares XML entities, which nmt does not "
+                        "read for safety; remove them"
+                    )

@@ -56,8 +56,8 @@ def in_order(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side
         return (sides[1], sides[0]), "the words in them"
     if order.is_swapped:
         warn(
-            f"{sides[0][0].name} is taken for {languages.source} because it comes first, but some of its words speak "
-            "against it; if that is wrong, give the files in the other order"
+            f"{sides[0][0].name} is taken for {languages.source} because it comes first, but some of its words look "
+            f"like {languages.target}; if that is wrong, give the files in the other order"
         )
     return sides, "the order of the files"
 
@@ -83,7 +83,7 @@ def read_parallel(source: Side, target: Side) -> Iterator[Found]:
     if counts[0] != counts[1]:
         raise InputError(
             f"{source[0].name} has {counted(counts[0], 'line')} and {target[0].name} has {counted(counts[1], 'line')}; "
-            "line i of one must translate line i of the other, so the counts must be equal"
+            "line i of one must belong to line i of the other, so the counts must be equal"
         )
 
 

@@ -43,7 +43,7 @@ _ENTRY = 1
 """Parts for which an entry counts beside its segment."""
 _MANY = 100
 """Lines of a text, from which on they are counted: of an ordinary entry little is held in memory."""
-_ODD = "is no line of a PO file: msgid, msgstr, a text in quotes, or a comment; mend it"
+_ODD = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ class Catalogue(Content):
                 is_lost = True
             elif kind == "name":
                 if entry is not None and token in entry.texts:
-                    self._skip(start, f"{token} stands twice in an entry; mend it")
+                    self._skip(start, f"{token} is given twice in an entry; fix it")
                     entry, is_over, is_lost = None, False, token not in ("msgctxt", "msgid")
                     if is_lost:
                         continue
@@ -233,7 +233,7 @@ class Catalogue(Content):
                 is_over |= token.startswith("msgstr")
                 last = entry.texts[token] = _Text(position, position, [])
             elif last is None:
-                self._skip(start, "a text in quotes belongs to no msgid or msgstr; mend it")
+                self._skip(start, "a text in quotes belongs to no msgid or msgstr; fix it")
                 is_lost = True
             else:
                 last.start = last.start if last.lines else start

@@ -93,8 +93,8 @@ def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report:
         return cues
     report.inputs[-1]["times"] = {"scale": round(found.scale, 6), "shift": round(found.shift, 3)}
     warn(
-        f"{names[1]}: its times do not fit those of {names[0]}; each is taken times {found.scale:.5f} and moved by "
-        f"{found.shift:+.2f} s"
+        f"{names[1]}: its times do not fit those of {names[0]}; they were multiplied by {found.scale:.5f} and "
+        f"shifted by {found.shift:+.2f} s"
     )
     return [replace(cue, begin=found.of(cue.begin), end=found.of(cue.end)) for cue in cues]
 

@@ -184,7 +184,7 @@ class Units(Content):
     def _state(self, events: list[Event], unit: _Unit) -> tuple[State, str, str | None]:
         """Return the state of a unit, the reason why it is no pair, and its translation without codes."""
         if unit.start.attributes.get("restype") == "x-gettext-domain-header":
-            return State.LEFT, "headers of a PO file, which are no text", None
+            return State.LEFT, "headers of a PO file, which are not text", None
         target: str | None = None
         if unit.target is not None:
             target = _text_of(_atoms(self.document.text, events[unit.target[0] + 1 : unit.target[1]]))

@@ -111,7 +111,7 @@ def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | 
     if len(usable) > 1:
         tries = "; or ".join(f"--sheet {shlex.quote(title)}" for title in usable)
         raise InputError(
-            f"{name}: {len(usable)} sheets have columns of text. Run the same command with what is right: {tries}"
+            f"{name}: {len(usable)} sheets have columns of text. Run the same command again with one of these: {tries}"
         )
     return usable[0]
 

@@ -95,7 +95,11 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
         nonlocal depth
         depth += 1
         if depth > MAX_DEPTH:
-            _refuse(given.name, parser.CurrentLineNumber, "has elements within elements a thousand deep")
+            _refuse(
+                given.name,
+                parser.CurrentLineNumber,
+                f"elements are nested more than {MAX_DEPTH:,} deep; nest them less",
+            )
         events.start(name.rpartition(":")[2], attributes, parser.CurrentLineNumber)
 
     def end(name: str) -> None:
@@ -116,7 +120,7 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
             yield from events.found
             events.found.clear()
     except expat.ExpatError as error:
-        _refuse(given.name, error.lineno, f"is not well-formed XML: {expat.ErrorString(error.code)}; mend the line")
+        _refuse(given.name, error.lineno, f"is not well-formed XML: {expat.ErrorString(error.code)}; fix the line")
     except UnicodeError as error:
         line, reason = parser.CurrentLineNumber, getattr(error, "reason", error)
         _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
@@ -129,7 +133,11 @@ def _named(
     if is_parameter:
         return
     if name not in name2codepoint:
-        _refuse(given.name, parser.CurrentLineNumber, f"uses the entity &{name};, whose text is not in the file")
+        _refuse(
+            given.name,
+            parser.CurrentLineNumber,
+            f"uses the entity &{name};, whose text is not in the file; write the text itself",
+        )
     text(chr(name2codepoint[name]))
 
 

@@ -61,7 +61,7 @@ def events_of(document: Characters, work: Work) -> tuple[list[Event], list[Probl
         depth += (kind == "start") - (kind == "end")
         if depth > MAX_DEPTH:
             place = _characters(cleaned, [parser.CurrentByteIndex])[0]
-            document.refuse(place, f"elements lie within elements more than {MAX_DEPTH:,} deep")
+            document.refuse(place, f"elements are nested more than {MAX_DEPTH:,} deep; nest them less")
 
     def other(*_: object) -> None:
         add("other", "", nothing)

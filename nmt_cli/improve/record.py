@@ -82,8 +82,7 @@ class Ledger:
         begun = plan.get("directory", str(self.directory))
         if begun != str(self.directory) and not self.is_finished:
             raise InputError(
-                f"{self.directory}: was begun as {begun}, and its records name this place. Move it back, or choose "
-                "another -o"
+                f"{self.directory}: was begun at {begun} and moved since. Move it back, or choose another -o"
             )
         then, now = plan["recipe"], asdict(recipe)
         if changed := [OPTIONS[key] for key in now if then.get(key) != now[key]]:
@@ -121,7 +120,7 @@ class Ledger:
         record = _read(stage.record_path)
         if record["command"] != stage.command:
             raise InputError(
-                f"{stage.record_path}: is the record of another command: {record['command']}. Choose another -o"
+                f"{stage.record_path}: belongs to another command ({record['command']}); choose another -o"
             )
         self._compare({**record["inputs"], **record["outputs"]}, f"since stage {stage.name} finished")
         return True
@@ -213,10 +212,13 @@ class Provenance:
         try:
             return _read(self.path)
         except InputError as error:
-            raise InputError(
-                f"{self.path}: is damaged, so it cannot be told what the model was made from. The model works without "
-                "this file: move it away"
-            ) from error
+            raise self._damaged() from error
+
+    def _damaged(self) -> InputError:
+        return InputError(
+            f"{self.path}: is damaged. It only records what the model was made from: restore it from a backup, or "
+            "delete it, and the model works"
+        )
 
     def texts(self) -> list[tuple[str, str, int | None]]:
         """Return the texts to learn from that were given, each with its SHA-256 and its lines, if these were counted.
@@ -229,7 +231,7 @@ class Provenance:
             dev = set(((self._values.get("config") or {}).get("data", {}).get("dev") or {}).values())
             return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items() if name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{self.path}: is damaged: {error!r}") from error
+            raise self._damaged() from error
 
     def sections(self) -> dict[str, Any]:
         """Return the texts with hashes and lines, and the stages with their commands."""
@@ -247,7 +249,7 @@ class Provenance:
                 stages[f"  {stage['name'][:2]} command"] = stage["command"]
             recipe = {key.replace("_", " "): _as_text(value) for key, value in values["recipe"].items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InputError(f"{self.path}: is damaged: {error!r}") from error
+            raise self._damaged() from error
         return {"improved with": recipe, "improved from": texts, "stages": {**stages, "model of": values["model"]}}
 
 

@@ -112,13 +112,13 @@ def _run(stage: Stage, workers: int | None) -> int:
         name = signal.Signals(-code).name
         raise NmtError(
             f"stage {stage.name} was killed by {name}"
-            + (", often for want of memory" if code == -9 else "")
-            + ". Give the same command to go on"
+            + (", often because memory ran out" if code == -9 else "")
+            + ". Run the same command again to resume"
         )
     raise AlreadyReported(
-        code, f"stage {stage.name} failed; its message stands above. Mend that, and give the same command to go on"
+        code, f"stage {stage.name} failed; its message is above. Fix that, and run the same command again to resume"
     )
 
 
 def _stopped(number: int) -> Interrupted:
-    return Interrupted("stopped; give the same command to go on", number)
+    return Interrupted("stopped; run the same command again to resume", number)

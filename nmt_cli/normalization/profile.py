@@ -140,7 +140,7 @@ class TextProfile:
                 sign_words=None if signs is None else {str(key): int(number) for key, number in signs.items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
+            raise ModelError(f"{origin}: is damaged; train again, or delete it") from error
 
     def is_usually_apart(self, marks: str) -> bool:
         """Return whether the text has marks more often behind a blank than not."""

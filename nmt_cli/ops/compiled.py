@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 VERSION = 3
 """The version of the kernels that `native` knows how to call."""
-NOT_BUILT = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
+_SLOWER = "nmt runs without its compiled kernels, which is slower"
+NOT_BUILT = f"{_SLOWER}. Reinstall nmt-cli on a machine with a C++ compiler"
 """The message where they were never compiled."""
 
 
@@ -20,7 +21,7 @@ def load() -> ctypes.CDLL | str:
         library = ctypes.CDLL(spec.origin)
         version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
     except (OSError, ValueError) as problem:
-        return f"the compiled kernels cannot be loaded ({problem}), so it is slower without: install nmt-cli again"
+        return f"{_SLOWER}, because they cannot be loaded ({problem}). Reinstall nmt-cli"
     if version != VERSION:
-        return "the compiled kernels belong to another version, so it is slower without: install nmt-cli again"
+        return f"{_SLOWER}, because they belong to another version. Reinstall nmt-cli"
     return library

@@ -39,7 +39,9 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, 
     """
     check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
-        raise InputError(f"{path}: nothing to draw: no train or validation record has a step and a loss")
+        raise InputError(
+            f"{path}: nothing to draw: metrics.jsonl has no loss yet; wait for the first log line of the training"
+        )
     has_scores = any(
         _series(records, metric, "validation")[0] for records in runs.values() for metric in ("bleu", "chrf")
     )
@@ -78,7 +80,7 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
     filled = {name: [bucket for bucket in buckets if bucket.count] for name, buckets in curves.items()}
     ranges = sorted({(bucket.low, bucket.high) for buckets in filled.values() for bucket in buckets})
     if not ranges:
-        raise InputError(f"{path}: nothing to draw: no length bucket holds a sentence")
+        raise InputError(f"{path}: nothing to draw: there are no sentences")
     with canvas(curves) as figure:
         figure.set_size_inches(max(6.5, 1.0 + 0.85 * len(ranges)), 4.2)
         figure.set_layout_engine("constrained")

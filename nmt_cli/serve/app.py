@@ -201,7 +201,7 @@ class App:
         problem = await asyncio.to_thread(self.service.problem)  # requests may keep all other threads
         if problem is None:
             return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "failed", "error": f"the search does not work: {problem}"}, 503)
+        return JSONResponse({"status": "failed", "error": f"translation has stopped working: {problem}"}, 503)
 
     async def _spec(self, request: Request) -> Response:
         text = resources.files("nmt_cli").joinpath("serve/spec.json").read_text(encoding="utf-8")
@@ -233,7 +233,7 @@ def _origin(request: Request) -> str:
     try:
         return f"{request.url.scheme}://{request.url.netloc}"
     except ValueError:
-        raise Refused(400, "Invalid request: the header Host is no address") from None
+        raise Refused(400, "Invalid request: the header Host is not an address") from None
 
 
 def _bearer(request: Request) -> str:

@@ -18,7 +18,7 @@ ROOM = 65_536
 """Bytes of a request that may wait until the application takes them. Until then no more are read."""
 MAX_CHUNKS, BYTES_PER_CHUNK = 10_000, 256
 """A body may have so many chunks of any size, and another one for each so many bytes. Each takes processor time."""
-WRONG_HEADERS = "this is no request of HTTP/1.1, or its headers are too long"
+WRONG_HEADERS = "this is not a request of HTTP/1.1, or its headers are too long"
 WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
 CUT = "the request is not complete"
 

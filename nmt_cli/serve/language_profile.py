@@ -16,6 +16,8 @@ from typing import Any
 
 from nmt_cli.system.errors import ModelError
 
+WAY_OUT = "delete it, and nmt serve learns the languages from the training text"
+"""What to do about a file of profiles that is damaged."""
 MAX_LINES = 20_000
 MAX_TRIGRAMS = 4_000
 """The most frequent are kept: some 60 kB a language."""
@@ -57,9 +59,9 @@ class LanguageProfile:
             counts = {str(key): int(number) for key, number in value["trigrams"].items()}
             total = int(value["total"])
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{origin}: is not a profile of languages; delete it, and training writes it") from error
+            raise ModelError(f"{origin}: is damaged; {WAY_OUT}") from error
         if total < 0 or any(number < 0 for number in counts.values()):
-            raise ModelError(f"{origin}: counts of trigrams are below zero; delete it, and training writes it")
+            raise ModelError(f"{origin}: is damaged; {WAY_OUT}")
         return cls(counts, total)
 
     def to_json(self) -> dict[str, Any]:

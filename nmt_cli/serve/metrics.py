@@ -72,7 +72,7 @@ class Metrics:
             "nmt_sentences_total": ("counter", "Sentences that were translated."),
             "nmt_batches_total": ("counter", "Groups of sentences that entered a search together."),
             "nmt_search_seconds_total": ("counter", "Time that workers have spent in the search."),
-            "nmt_search_failures_total": ("counter", "Workers that have died."),
+            "nmt_search_failures_total": ("counter", "Worker processes that have crashed."),
             "nmt_waiting_sentences": ("gauge", "Sentences that wait."),
         }
         lines = []

@@ -106,7 +106,7 @@ class Search:
         """Have the server end where the pool in use has given up."""
         if pool in self._pools and not self._is_closing:
             self.is_lost = True
-            log(f"error: the search does not work, so the server ends: {error}")
+            log(f"error: translation has stopped working, so the server ends; restart it: {error}")
             self._lost()
 
     def counted(self) -> tuple[int, int]:
@@ -124,7 +124,7 @@ class Search:
         until = monotonic() + ANSWER_SECONDS
         while self.counted()[1]:  # a new worker is asked for a translation
             if monotonic() > until:
-                return "it has failed and has not found a translation since"
+                return "it has failed and has not translated anything since"
             sleep(0.05)
         return f"it has not gone on for {stalled:.0f} seconds" if stalled > STALLED_SECONDS else None
 
@@ -139,7 +139,7 @@ class Search:
             if problem is None:
                 since = monotonic()
             elif monotonic() - since > STALLED_SECONDS:
-                log(f"error: the search does not work ({problem}), so its processes are ended")
+                log(f"error: translation has stopped working ({problem}), so the server ends; restart it")
                 self.is_lost = True
                 self._end_pools()
                 return

@@ -75,7 +75,7 @@ def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
         one.try_again_at = now + one.pause
         if failure != one.failure:
             metrics.reloads["failed"] += 1
-            warn(f"{one.names}: {newest} cannot be loaded, so the model of before goes on: {error}")
+            warn(f"{one.names}: {newest} cannot be loaded; the old checkpoint stays in use: {error}")
         one.failure = failure
         return
     one.seen, one.failure = newest, None

@@ -83,7 +83,7 @@ def require_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise InputError(f"this needs Ray: pip install 'nmt-cli[ray]' ({error})") from None
+        raise InputError(f"--address needs Ray: pip install 'nmt-cli[ray]' ({error})") from None
     return ray
 
 
@@ -137,7 +137,9 @@ def _check_that_somebody_answers(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise InputError(f"--address {address}: nobody answers there: {str(error).lower()}") from error
+        raise InputError(
+            f"--address {address}: no Ray cluster answers there ({str(error).lower()}); start one with ray start"
+        ) from error
 
 
 class Cluster:
@@ -206,7 +208,7 @@ class RayLauncher:
                     inbox.failed(message.number, self._told(opened, answer.value))
         except self._ray.exceptions.RayError as error:
             if not self._is_closed:
-                log(f"a worker has died: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
+                log(f"a worker process crashed: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
         finally:
             self._kill(actor)
             inbox.close()

@@ -24,7 +24,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from nmt_cli.system.console import only_errors
+from nmt_cli.system.console import counted, only_errors
 from nmt_cli.system.errors import AlreadyReported, DivergenceError, InputError, Interrupted, NmtError
 
 STEP_TIMEOUT = timedelta(minutes=10)
@@ -107,8 +107,8 @@ class Processes(World):
             own = os.environ.get("LOCAL_RANK", "")
             if not own.isdecimal():
                 raise InputError(
-                    f"the environment says WORLD_SIZE={self.size}, but LOCAL_RANK, by which each process takes a GPU "
-                    "of its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
+                    f"WORLD_SIZE is {self.size}, but LOCAL_RANK is not set, so it is not clear which GPU this process "
+                    "takes; start the processes with torchrun, or set training.device to cpu"
                 )
             name = f"cuda:{own}"
         elif name.startswith("cuda:") and os.environ.get("LOCAL_WORLD_SIZE", "1") != "1":
@@ -173,8 +173,8 @@ def _check_environment() -> None:
     wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
     if wrong:
         raise InputError(
-            f"the environment says WORLD_SIZE={os.environ['WORLD_SIZE']}, so this is one of several processes, "
-            f"but {', '.join(wrong)} cannot be read from it; start all by torchrun, or unset WORLD_SIZE to train alone"
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {' and '.join(wrong)} cannot be read from the "
+            "environment; start the processes with torchrun, or unset WORLD_SIZE to train alone"
         )
 
 
@@ -207,7 +207,7 @@ def open_world() -> Iterator[World]:
             raise
         raise NmtError(
             f"rank {rank} on {socket.gethostname()}: lost another process ({_reason(error)}); its own message says "
-            "why. The last checkpoint is whole, and the same command goes on from it"
+            "why. Run the same command again to resume from the last checkpoint"
         ) from error
     finally:
         if world is not None:
@@ -262,18 +262,26 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name != "cpu" and not name.startswith("cuda"):
-        raise InputError(f"device {name!r}: is unknown; take auto, cpu, cuda or cuda:N")
+        raise InputError(f"device {name}: is unknown; take auto, cpu, cuda or cuda:N")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise InputError(f"device {name!r}: is unknown; take auto, cpu, cuda or cuda:N") from error
+        raise InputError(f"device {name}: is unknown; take auto, cpu, cuda or cuda:N") from error
     if device.type == "cuda":
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= found:
-            raise InputError(
-                f"device {name!r}: this machine has {found} CUDA devices that torch can use; take cpu or auto"
-            )
+            raise InputError(f"device {name}: {_what_is_found(found)}")
     return device
+
+
+def _what_is_found(num_gpus: int) -> str:
+    """Return which GPUs there are, and what to do if the wanted one is not among them."""
+    if num_gpus:
+        return f"PyTorch finds only {counted(num_gpus, 'GPU')} here, numbered from 0; take another one, cpu or auto"
+    return (
+        "PyTorch finds no GPU here (nvidia-smi shows whether there is one); take cpu or auto, or install a PyTorch "
+        "built for CUDA"
+    )
 
 
 def make_deterministic() -> None:

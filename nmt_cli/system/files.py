@@ -306,7 +306,7 @@ def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator
             file, is_new = _open_lock(path)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}") from error
+            raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}; choose another") from error
         with file:
             is_held = _hold(file, path.parent, advice)
             if attempts_left and is_held and not _is_at(path, file):

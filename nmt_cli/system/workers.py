@@ -233,7 +233,7 @@ def portable(error: Exception) -> Exception:
     if isinstance(error, NmtError | MemoryError | OSError):
         return error
     trace = "".join(traceback.format_exception(error)).rstrip()
-    return NmtError(f"a worker has failed. This is a mistake of the program:\n{trace}")
+    return NmtError(f"a worker process has failed. This is a bug in nmt; please report it with these lines:\n{trace}")
 
 
 class _ForwardedStderr:
@@ -497,7 +497,9 @@ class Zygote:
             try:
                 return self._start()
             except (EOFError, OSError) as error:
-                raise NmtError("the process that loads the model ends by itself; is there memory enough?") from error
+                raise NmtError(
+                    "the process that loads the model crashes, probably because memory is short; try --workers 1"
+                ) from error
 
     def renew(self, what: Any) -> None:
         """Load anew what workers that are started from now on need.
@@ -514,7 +516,7 @@ class Zygote:
             except (EOFError, OSError) as error:
                 self.close()
                 self._begin()
-                raise NmtError("the process that loads the model has ended by itself") from error
+                raise NmtError("the process that loads the model crashed, probably because memory is short") from error
 
     def _wait(self) -> None:
         """Wait until all is loaded for the first time."""

@@ -144,8 +144,7 @@ class Checkpoints:
         try:
             values = read_json(self._index_path)
         except ModelError as error:
-            names = f", or give one with --checkpoint: {', '.join(self.names())}" if self.names() else ""
-            raise ModelError(f"{error}. Put the file back from a copy{names}") from error
+            raise ModelError(f"{error}. {self._way_out()}") from error
         _check_format(values, self._index_path)
         try:
             last, finished = values["last"], values.get("finished")
@@ -153,7 +152,14 @@ class Checkpoints:
             recent = tuple(int(step) for step in values["recent"])
             return Index(None if last is None else int(last), best, recent, None if finished is None else str(finished))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ModelError(f"{self._index_path}: is damaged: {error!r}") from error
+            raise ModelError(f"{self._index_path}: is damaged. {self._way_out()}") from error
+
+    def _way_out(self) -> str:
+        """Return what to do where `index.json` is damaged."""
+        names = self.names()
+        return "Restore it from a backup" + (
+            f", or give a checkpoint with --checkpoint: {', '.join(names)}" if names else ""
+        )
 
     def write_index(self, index: Index) -> None:
         """Replace `index.json`; after that, `prune` may remove checkpoints that it does not name."""
@@ -242,7 +248,7 @@ class Checkpoints:
         if is_taken or not _NAME.fullmatch(name):
             raise InputError(
                 f"{name!r} cannot name a checkpoint; take letters, digits, '.', '_' and '-', not only digits, and not "
-                "the name of a step"
+                "the number of an update"
             )
         path = self.directory / name
         if path.exists():
@@ -254,7 +260,7 @@ class Checkpoints:
         if not self.directory.is_dir():  # made anew, it would lack the tokenizer, without which weights mean nothing
             raise NmtError(
                 f"{self.directory.parent}: was moved or removed meanwhile, so nothing more can be saved there. "
-                "A run that was moved goes on where it is now, with --set model_dir=DIR"
+                "To resume a run that was moved, add --set model_dir=DIR"
             )
         # One of this step may be there: written by a run that was killed before the index knew of it.
         with atomic_directory(path) as directory:
@@ -345,6 +351,6 @@ def _check_format(values: Mapping[str, Any], path: Path) -> None:
     if found == FORMAT:
         return
     if not isinstance(found, int):
-        raise ModelError(f"{path}: has format version {found!r}, which no nmt writes; restore the file from a copy")
+        raise ModelError(f"{path}: has format version {found!r}, which no nmt writes; restore it from a backup")
     advice = "update nmt" if found > FORMAT else "use the nmt that wrote it"
     raise ModelError(f"{path}: has format version {found}, this program reads {FORMAT}; {advice}")

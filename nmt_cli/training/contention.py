@@ -72,6 +72,6 @@ class ContentionMonitor:
             return f"{found}. End them, or wait until they end"
         return (
             f"{found}, and the {self._num_threads} threads of the training wait for each other. If these programs go "
-            "on, stop the training with Ctrl-C and give the same command again with --set training.threads=1. One "
-            "thread is faster then, and rounds differently"
+            "on, stop the training with Ctrl-C and run the same command again with --set training.threads=1. One "
+            "thread is faster then, but the result differs in the last digits"
         )

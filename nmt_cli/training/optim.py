@@ -71,7 +71,7 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
             continue
         match = re.fullmatch(r"optimizer\.(\d{1,9})\.(\w+)", name)
         if match is None or int(match[1]) >= len(parameters):
-            raise ValueError(f"holds {name}, which is nothing of this optimizer")
+            raise ValueError(f"holds {name}, which this optimizer does not have")
         parameter = parameters[int(match[1])]
         if tensor.dtype not in (torch.float32, parameter.dtype) or tensor.shape not in (torch.Size(), parameter.shape):
             raise ValueError(f"{name} has another shape or type than its parameter")

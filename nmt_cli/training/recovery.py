@@ -82,11 +82,11 @@ class Recovery:
                 break
         else:
             raise ModelError(
-                f"{damage}. No checkpoint of the run is whole. Put the directory back from a copy, or begin again "
+                f"{damage}. No checkpoint of the run is whole. Restore the directory from a backup, or train again "
                 "in another model_dir"
             )
         if damage is not None:
-            warn(f"{damage}; going on from update {step:,}, the newest whole checkpoint")
+            warn(f"{damage}; resuming from update {step:,}, the newest whole checkpoint")
         self._saved_step, self._saved_is_validated = step, bool(meta["metrics"]) or state.validated_step == step
         return state
 
@@ -161,12 +161,12 @@ class Recovery:
         ways += [] if self._clips else ["with training.clip_grad_norm"]
         ways += [] if self._rewinds else ["with training.on_divergence: rewind"]
         index, advice = self._checkpoints.index(), ", or ".join(ways)
-        how = f"begin anew {advice}"
+        how = f"train again {advice}"
         if index.last is not None:
             step, run = index.best[0].step if index.best else index.last, self._checkpoints.directory.parent
             how = (
-                f"begin anew in another model_dir {advice}. Update {step} is kept; training.init_from: {run} begins "
-                "with its weights"
+                f"train again in another model_dir {advice}. To start from the last good weights (update {step}), set "
+                f"training.init_from to {run}"
             )
         return DivergenceError(f"{self._diverged(state)}{when}; {how}")
 
@@ -182,10 +182,13 @@ class Recovery:
     def interruption(self, step: int) -> str:
         """Return a message: the step at which a signal ended the training, and the step from which it continues."""
         if self.is_saved(step):
-            return f"interrupted at update {step}, which is saved; the same command goes on from there"
+            return f"interrupted at update {step}, which is saved; run the same command again to resume"
         last = self._checkpoints.index().last
-        how = "begins anew" if last is None else f"goes on from update {last}"
-        return f"interrupted at update {step}, whose loss is not finite, so it is not saved; the same command {how}"
+        how = "begin again" if last is None else f"resume from update {last}"
+        return (
+            f"interrupted at update {step}, whose loss is not finite, so it is not saved; run the same command again "
+            f"to {how}"
+        )
 
     def _leave_branch(self, step: int) -> Index:
         """Remove later checkpoints from the index, before training writes checkpoints of those steps again."""

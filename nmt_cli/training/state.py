@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -130,11 +131,11 @@ class TrainingState:
         defaults = asdict(cls())
         values = {key: value for key, value in values.items() if key not in REMOVED}
         if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
-            raise ModelError(f"{place}: does not hold the state of a training")
+            raise ModelError(f"{place}: is damaged: it is not the state of a training")
         values = {key: defaults[key] for key in ADDED} | dict(values)
         for key, default in defaults.items():
             if not _fits(values[key], default):
-                raise ModelError(f"{place}: {key} is {values[key]!r}")
+                raise ModelError(f"{place}: is damaged: {key} is {json.dumps(values[key])}")
         return cls(**values)
 
 
@@ -172,7 +173,7 @@ class StoppingCriteria:
         if self.max_epochs is not None and state.epoch >= self.max_epochs:
             return f"max_epochs {self.max_epochs} reached"
         if self.patience is not None and state.stalled >= self.patience:
-            return f"no better validation in {state.stalled}"
+            return f"patience {self.patience} reached without a better score"
         return None
 
 

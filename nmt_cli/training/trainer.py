@@ -151,9 +151,7 @@ class Trainer:
             assert reason is not None
             (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
-                raise self._interrupted(
-                    f"interrupted after the last update, {self.state.step}, which is saved: {reason}"
-                )
+                raise self._interrupted(f"interrupted after the last update ({self.state.step}, {reason}); it is saved")
         return reason
 
     def finish(self, reason: str) -> None:
@@ -316,7 +314,7 @@ class Trainer:
         elif self.state.stalled:
             log(f"no better in {self.state.stalled} validations")
         else:  # better than the last validation, but not than one at an end that was moved; patience does not count it
-            log(f"no better than at update {best[0].step:,}")
+            log(f"not better than the best, at update {best[0].step:,}")
         self._save(values)
 
     def _validate(self, note: str) -> dict[str, float] | None:
@@ -338,7 +336,7 @@ class Trainer:
                 raise
         if values is None:
             self._is_stopping = True
-            log("stopping during the validation. It is done again when the training goes on")
+            log("stopping during the validation. It is done again when the training resumes")
             return None
         of_directions = [name for name in values if name.startswith("bleu_")]
         shown = [name for name in values if "_" not in name] + of_directions

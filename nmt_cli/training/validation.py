@@ -104,7 +104,10 @@ class Validator:
         hypotheses = [""] * len(self._dev.sources)
         for rank, part in enumerate(parts):
             if part.texts is None:
-                raise PredictionError("the model's predictions for the dev set are not finite")
+                raise PredictionError(
+                    "the model's predictions for the dev set are not finite, so its training has diverged; train "
+                    "again with a lower training.learning_rate"
+                )
             hypotheses[rank :: self._world.size] = part.texts
         scores = self._of_all(signals, lambda: self._scores(hypotheses))
         if scores is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nmt_cli.data.lines import warn_of_invalid
 from nmt_cli.system.console import counted, warn
 
 
@@ -45,16 +46,20 @@ class Counts:
                 "with more text like them"
             )
         if self.invalid:
-            warn(f"{counted(self.invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")
+            warn_of_invalid("", self.invalid)
         if self.cut:
-            warn(f"{counted(self.cut, 'line')} of more than {max_source_pieces} pieces translated in parts")
+            have, were = ("has", "was") if self.cut == 1 else ("have", "were")
+            warn(
+                f"{counted(self.cut, 'line')} {have} more than {max_source_pieces} pieces and {were} translated in "
+                "parts, which may read worse; split long lines into sentences"
+            )
         if self.without_weights:
             warn(
-                f"{counted(self.without_weights, 'line')} too long for a matrix of weights. They have hard links but "
-                "no soft alignment, and no unknown words carried across"
+                f"{counted(self.without_weights, 'line')} {'is' if self.without_weights == 1 else 'are'} too long for "
+                "attention weights, so there was no soft alignment and no copying of unknown words there"
             )
         if self.unpaired_tags:
             warn(
-                f"{counted(self.unpaired_tags, 'line')} with a tag that is not closed, or closed but not opened. Such "
-                "a tag is kept, but it encloses no words"
+                f"{counted(self.unpaired_tags, 'line')} {'has' if self.unpaired_tags == 1 else 'have'} an opening tag "
+                "without a closing one, or the other way round. Such tags are kept, but enclose no words"
             )

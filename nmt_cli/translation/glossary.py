@@ -181,7 +181,7 @@ def _entry(name: str, number: int, line: bytes) -> Entry | None:
     where = f"{name}:{number}"
     text, is_valid = decode_line(line.removesuffix(b"\r"))
     if not is_valid:
-        raise InputError(f"{where}: is not valid UTF-8")
+        raise InputError(f"{where}: is not valid UTF-8; write the glossary in UTF-8")
     if not text.strip() or text.startswith("#"):
         return None
     columns = [column.strip() for column in text.split("\t")]
@@ -192,9 +192,9 @@ def _entry(name: str, number: int, line: bytes) -> Entry | None:
         )
     term, *translations = (" ".join(part.split()) for part in (columns[0], *columns[1].split("|")))
     if not term:
-        raise InputError(f"{where}: the source term is empty")
+        raise InputError(f"{where}: the source term is empty; a line is TERM, a tab, TRANSLATION")
     if not all(translations):
-        raise InputError(f"{where}: a translation of {term!r} is empty")
+        raise InputError(f"{where}: a translation of {term!r} is empty; a line is TERM, a tab, TRANSLATION")
     if len(columns) == 3 and columns[2] not in ("", "exact"):
         raise InputError(f"{where}: the third column is {columns[2]!r}; it must be exact, or be left out")
     return Entry(term, tuple(dict.fromkeys(translations)), columns[2:] == ["exact"], number)

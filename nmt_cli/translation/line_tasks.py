@@ -136,7 +136,7 @@ class LinePool:
         """Return the lines, the seconds since the pool was opened, and how many came in a second."""
         counts, seconds = self.counts, max(monotonic() - self._began, 1e-9)
         return (
-            f"{counted(counts.lines, unit)} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
+            f"{counted(counts.lines, unit)} in {seconds:.1f} s: {counts.lines / seconds:,.1f} {unit}s/s, "
             f"{counts.target_pieces / seconds:,.0f} pieces/s"
         )
 

@@ -195,7 +195,7 @@ class Pool:
         """
         ticket = Ticket(next(self._numbers), task, priority, self)
         if not self._post(Message("submit", ticket.number, ticket)):
-            raise self._fatal or NmtError("the pool of workers has ended")
+            raise self._fatal or NmtError("the worker processes have ended")
         return ticket
 
     def status(self) -> Status:
@@ -217,7 +217,7 @@ class Pool:
         self._state_queries[number] = answers
         try:
             if not self._post(Message("get state", number)):
-                raise self._fatal or NmtError("the pool of workers has ended")
+                raise self._fatal or NmtError("the worker processes have ended")
             return [answers.get(timeout=max(0.0, until - monotonic())) for _ in range(answers.get(timeout=timeout))]
         except Empty:
             raise TimeoutError(f"it has not answered for {timeout:g} seconds") from None
@@ -270,7 +270,10 @@ class Pool:
         except NmtError as error:
             self._fatal = error
         except BaseException as error:  # a mistake of the program must not leave anybody waiting for ever
-            self._fatal = NmtError(f"the pool of workers has failed: {type(error).__name__}: {error}")
+            self._fatal = NmtError(
+                f"the worker processes cannot be used: {type(error).__name__}: {error}. This is a bug in nmt; please "
+                "report it"
+            )
             self._fatal.__cause__ = error
         finally:
             self._end()
@@ -390,12 +393,15 @@ class Pool:
         """Queue again what a worker had that has died."""
         del self._members[member.worker.connection]
         member.worker.kill()
-        log("a worker has ended by itself; others do its work")
+        log("a worker process crashed; the others take over its work")
         self._deaths += 1
         if self._probe is not None or not member.has_begun:
             self._failures += 1
             if self._failures > len(self._pauses):
-                raise NmtError("the workers end one after the other before they have done anything")
+                raise NmtError(
+                    "the worker processes crash before they have done anything, probably because memory is short; try "
+                    "--workers 1"
+                )
             self._resume_at = monotonic() + self._pauses[self._failures - 1]
         for ticket in reversed(member.assigned.values()):
             if not ticket.is_settled:
@@ -429,8 +435,11 @@ class Pool:
                 self._splits[child.number] = _Split(ticket, children)
                 self._suspects.appendleft(child)
         elif ticket.deaths >= MAX_DEATHS:
-            told = f"{ticket.task.name()}: {ticket.deaths} processes have ended by themselves over it, probably because"
-            self._settle(ticket.number, error=WorkersDied(f"{told} memory ran out"))
+            told = (
+                f"{ticket.task.name()}: {ticket.deaths} worker processes crashed at it, probably because memory ran "
+                "out; shorten it, or try fewer --workers or a smaller --batch-tokens"
+            )
+            self._settle(ticket.number, error=WorkersDied(told))
         else:
             self._suspects.appendleft(ticket)
 

@@ -31,6 +31,20 @@ FOLDER = ".translate-corpus"
 FORMAT = 1
 MAX_PART_BYTES = 16_000_000
 """A part ends there too, so that a part of long lines fits into memory."""
+OPTIONS = {
+    "model": "--model or --checkpoint", "direction": "--source-lang or --target-lang", "beam_size": "--beam-size",
+    "length_penalty": "--length-penalty", "max_source_pieces": "decoding.max_source_pieces",
+    "max_length_a": "decoding.max_length_a", "max_length_b": "decoding.max_length_b",
+    "no_repeat_ngram": "--no-repeat-ngram", "normalize_input": "decoding.normalize_input",
+    "copy_unknown": "--copy-unknown", "keep_markup": "--markup", "sampling_temperature": "--sample or --temperature",
+    "seed": "--seed", "shortlist": "--shortlist", "precision": "--precision", "device": "--device",
+    "threads": "--threads", "part_lines": "--part-lines", "field": "--field", "output_field": "--output-field",
+}  # fmt: skip
+"""The options and keys by which users know the conditions of a bulk translation."""
+HASHED = ("model", "shortlist")
+"""Conditions whose values mean nothing to users."""
+FOLLOWING = ("with_alignment",)
+"""Conditions that follow from others."""
 
 
 # Shards and their parts --------------------------------------------------------------------------------------------
@@ -294,6 +308,16 @@ class Corpus:
         remove_directory(self._parts_path / shard.name)
 
 
+def _option(name: str, before: Any) -> str:
+    """Return an option whose value has changed, with the one of the first time where the user gave it like that."""
+    option = OPTIONS.get(name, name)
+    if isinstance(before, bool):
+        return f"{option} (was {'on' if before else 'off'})"
+    if before is None:
+        return f"{option} (was not given)"
+    return option if name in HASHED else f"{option} (was {before})"
+
+
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
     """Return the shards that were begun here, if under the same conditions."""
     if not path.exists():
@@ -307,12 +331,18 @@ def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
             for name, entry in record["shards"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: is damaged: {error!r}; choose another --output") from error
+        raise InputError(f"{path}: is damaged; choose another --output") from error
     if record.get("format") != FORMAT:
-        raise InputError(f"{path}: has format version {record.get('format')!r}, this program reads {FORMAT}")
+        raise InputError(
+            f"{path}: has format version {record.get('format')!r}, this nmt reads {FORMAT}; choose another --output"
+        )
     if differing := [name for name in {**conditions, **before} if before.get(name) != conditions.get(name)]:
-        said = ", ".join(f"{name} ({before.get(name)} then, {conditions.get(name)} now)" for name in differing)
-        raise InputError(f"{directory}: was begun with another {said}; repeat that, or choose another --output")
+        named = [name for name in differing if name not in FOLLOWING] or differing
+        said = ", ".join(_option(name, before.get(name)) for name in named)
+        raise InputError(
+            f"{directory}: was begun with other options: {said}. Give the options of the first time, or choose another "
+            "--output"
+        )
     return shards
 
 

@@ -103,7 +103,7 @@ class SharedSearch:
         try:
             Searches(self._translators, inbox).run()
         except Exception as error:
-            log(f"error: the search failed: {place_of(error)}")
+            log(f"error: the translation failed: {place_of(error)}")
             raise SystemExit(1) from None
 
 
@@ -388,4 +388,4 @@ def _told(error: Exception) -> NmtError:
     if isinstance(error, NmtError):
         return error
     log(f"error: {place_of(error)}")
-    return NmtError("the search failed")
+    return NmtError("the translation failed")

@@ -285,7 +285,11 @@ class TrainedModels:
     def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
         """Raise the error about the first model whose predictions are not finite."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
-        raise PredictionError(self._refusals[part] if self._refusals else "the model's predictions are not finite")
+        own = (
+            "the model's predictions are not finite, so its training has diverged; train again with a lower "
+            "training.learning_rate"
+        )
+        raise PredictionError(self._refusals[part] if self._refusals else own)
 
 
 def _log_mean(log_probs: list[Tensor]) -> Tensor:

@@ -46,7 +46,7 @@ class TermFinder:
                 if glossary is not None and any(UNK in ids or not ids for ids in pieces):
                     raise InputError(
                         f"{glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or "
-                        "all of the word, is not in its vocabulary"
+                        "all of the word, is not in its vocabulary; remove this translation from the glossary"
                     )
 
     @property

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
-from nmt_cli.data.lines import is_special_file, is_standard_input
+from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, warn_of_invalid
 from nmt_cli.data.pairs import Corpus, FilterReport, Pair, count_pairs, read_pairs
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError
 
 WINDOW_SIZE = 4096
@@ -118,7 +118,7 @@ def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
     pairs = read_pairs(Corpus(source, target), invalid_utf8="replace", report=report)
     yield from _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
     if report.replaced:
-        warn(f"{counted(report.replaced, 'pair')} not valid UTF-8; U+FFFD stands for the invalid bytes")
+        warn_of_invalid(f"{input_name(source)} and {input_name(target)}: ", report.replaced, "pair")
 
 
 def _cells(pair: Pair) -> int:

@@ -238,5 +238,8 @@ def attention_step(attention: Attention) -> type[AttentionStep]:
     """
     found = STEPS.get(type(attention))
     if found is None:
-        raise InputError(f"--format onnx: cannot express the attention {type(attention).__name__}")
+        raise InputError(
+            f"--format onnx: has no equations for the attention {type(attention).__name__}; use nmt translate or nmt "
+            "serve"
+        )
     return found

@@ -176,7 +176,10 @@ class _Step:
                 readout, attended, layers = self._update_first(luong, embedded_ne, states)
                 feed = {} if luong.feed is None else {"feed": readout}
             case other:
-                raise InputError(f"--format onnx: cannot express the recurrence {type(other).__name__}")
+                raise InputError(
+                    f"--format onnx: has no equations for the recurrence {type(other).__name__}; use nmt translate or "
+                    "nmt serve"
+                )
         named = {f"layer{number}": layer for number, layer in enumerate(layers)}
         return readout, attended, named | feed | dict(zip(self._attention.remembers, attended.states, strict=True))
 

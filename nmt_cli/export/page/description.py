@@ -136,7 +136,7 @@ def _module(store: Packer, name: str, module: nn.Module, direction: int | None =
         return {"filters": store.floats(module.weight[:, 0]), "width": module.kernel_size[0]}
     kind = type(module).__name__
     if kind not in PARTS:
-        raise InputError(f"the page does not know this {name}, {kind}; use --format onnx, or nmt serve")
+        raise InputError(f"--format html: has no equations for the {name} {kind}; use nmt translate or nmt serve")
     if isinstance(module, EncoderLayer) and direction is None:
         return [_module(store, name, module, each) for each in range(module.directions)]
     record: Record = {"class": kind}

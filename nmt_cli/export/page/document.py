@@ -49,9 +49,9 @@ _FIRST_BYTES = 4096
 _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
 _PRECISION = (
-    "<p>This page translates with int8 weights and one translation at a time (beam 1). Of the normalization of lines "
-    "it does case and full stop alone. The settings below apply to <code>nmt translate</code>, so its translations may "
-    "differ.</p>"
+    "<p>This page translates with int8 weights and one translation at a time (beam 1). Of the normalisation of input "
+    "it does only capitals and missing full stops. The settings below apply to <code>nmt translate</code>, so its "
+    "translations may differ.</p>"
 )
 _NOT_STARTED = (
     "The translator is being loaded. If this line stays, the browser is too old for it or the file is damaged."
@@ -118,7 +118,7 @@ def _card(model: PageModel) -> str:
 
 def check_replaceable(path: Path) -> None:
     """Raise `InputError` where a page cannot be written: something stands there that is no page of ours."""
-    message = f"{path}: exists already and is no page of nmt export, so it is not replaced; give another name"
+    message = f"{path}: exists already and is not a page of nmt export, so it is not replaced; give another name"
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory; give the name of a file that ends in .html")
