@@ -47,7 +47,7 @@ def lines_per_second(options: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as directory:
         command = [*NMT, *options, "--output", f"{directory}/out"]
         said = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    found = re.search(r" s: ([\d,.]+) sentences/s, [^;]* -> ", said.stderr)
+    found = re.search(r" s: ([\d,.]+) (?:line|sentence)s/s, [^;]* -> ", said.stderr)
     if said.returncode or found is None:
         raise SystemExit(said.stderr)
     return float(found[1].replace(",", ""))

@@ -150,7 +150,7 @@ def run(command: Sequence[str]) -> tuple[float, float, list[int]]:
         seconds = time.monotonic() - began
         assert process.stderr is not None
         told = process.stderr.read()
-    found = re.search(r"([\d,.]+) sentences/s", told)
+    found = re.search(r"([\d,.]+) (?:line|sentence)s/s", told)
     if process.returncode or found is None:
         raise SystemExit(told)
     return float(found[1].replace(",", "")), seconds, list(memory.values())

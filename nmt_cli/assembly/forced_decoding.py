@@ -74,10 +74,10 @@ def learn_shortlist(
             num_pairs += len(window)
             progress.advance(len(window))
         if not num_pairs:
-            raise InputError(f"{input_name(source)} is empty; a shortlist is learnt from parallel text")
+            raise InputError(f"{input_name(source)} is empty; a shortlist is learned from parallel text")
         if not counts.has_links:
             raise InputError(
-                f"{input_name(source)} | {input_name(target)}: no pair has text on both sides; a shortlist is learnt "
+                f"{input_name(source)} | {input_name(target)}: no pair has text on both sides; a shortlist is learned "
                 "from parallel text"
             )
         made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0].is_same(sides[1]))

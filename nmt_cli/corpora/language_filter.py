@@ -1,4 +1,4 @@
-"""A model of the two languages of a corpus, learnt from the corpus itself: character trigrams of its two sides.
+"""A model of the two languages of a corpus, learned from the corpus itself: character trigrams of its two sides.
 
 A part of the lines that it learns from may be wrong. Each round learns again from the lines that the last round takes
 for right, so the others lose their influence.
@@ -21,14 +21,14 @@ SMOOTHING = 0.1
 ROUNDS = 4
 """Rounds that learn from the lines that fit best."""
 GROWING_ROUNDS = 3
-"""Rounds after them that learn from all but the strangest lines, because rare words must be learnt too."""
+"""Rounds after them that learn from all but the strangest lines, because rare words must be learned too."""
 GROWTH = 0.6
 """The limit for strange lines in these rounds, as a part of the last one."""
 TRUSTED_SHARE = 0.65
 """Share of the lines from which a later round learns, those that fit best: up to 30 % may be wrong."""
 MIN_LINES = 200
 MIN_TRIGRAMS = 12
-"""Shorter lines are not learnt from, because names and loan words decide there."""
+"""Shorter lines are not learned from, because names and loan words decide there."""
 MIN_STRANGE_TRIGRAMS = 20
 """Shorter lines are not taken for a third language."""
 MIN_EVIDENCE = 15.0
@@ -145,7 +145,7 @@ class LanguageFilter:
         """False if the languages cannot be told apart. Then no line is flagged."""
 
     def _learn(self, sides: list[_Trigrams]) -> bool:
-        # Lines in another script than most are never learnt from: few letters are learnt faster than many ideographs.
+        # Lines in another script than most are never learned from: few letters are learned faster than many ideographs.
         trusted = [
             (side.lengths >= MIN_TRIGRAMS) & (side.scripts == np.bincount(side.scripts).argmax()) for side in sides
         ]
@@ -154,7 +154,7 @@ class LanguageFilter:
         judged = [flags.copy() for flags in trusted]
         for number in range(ROUNDS + GROWING_ROUNDS):
             self._tables = [side.learn(flags) for side, flags in zip(sides, trusted, strict=True)]
-            # A line that is learnt from would fit better than others like it, above all in a small corpus.
+            # A line that is learned from would fit better than others like it, above all in a small corpus.
             fits = [
                 [side.held_out_means(trusted[own]) if own == of else side.means(self._tables[of]) for of in (0, 1)]
                 for own, side in enumerate(sides)

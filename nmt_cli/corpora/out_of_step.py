@@ -1,6 +1,6 @@
 """Out-of-step detection: stretches in which the lines of two files are shifted against each other.
 
-The evidence is words that translate each other, learnt from the corpus itself by counting, and words and numbers that
+The evidence is words that translate each other, learned from the corpus itself by counting, and words and numbers that
 are the same on both sides. A path through the possible shifts then finds where a stretch begins and ends.
 """
 

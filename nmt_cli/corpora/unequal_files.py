@@ -45,7 +45,7 @@ class FirstMismatch(NamedTuple):
 def first_mismatch(paths: Sequence[str], counts: Sequence[int]) -> FirstMismatch | None:
     """Return the first mismatch of two files of these unequal line counts; None if their words show too little.
 
-    It is the beginning of the stretch out of step that reaches the end. Which words go together is learnt from lines
+    It is the beginning of the stretch out of step that reaches the end. Which words go together is learned from lines
     counted from the beginning, or from the end if these fit better.
     """
     shorter = min(counts)

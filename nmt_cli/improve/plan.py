@@ -39,7 +39,7 @@ class Recipe:
     ratio: float = 2.0
     """Lines of translated text in each epoch, as a multiple of the pairs; at most all there are."""
     beam_size: int = 5
-    """Beam for text that is translated to be learnt from."""
+    """Beam for text that is translated to be learned from."""
     sample: bool | None = None
     """Draw such translations instead of searching; None decides by the number of pairs."""
     int8: bool = True

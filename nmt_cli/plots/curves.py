@@ -39,9 +39,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, 
     """
     check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
-        raise InputError(
-            f"{path}: nothing to draw: metrics.jsonl has no loss yet; wait for the first log line of the training"
-        )
+        raise InputError(f"{path}: nothing to draw: there is no loss yet; wait for the first log line of the training")
     has_scores = any(
         _series(records, metric, "validation")[0] for records in runs.values() for metric in ("bleu", "chrf")
     )

@@ -157,10 +157,10 @@ class Validator:
             log(f"  hypothesis  {hypotheses[index]}")
 
     def _show_failures(self, num_empty: int, num_repeated: int) -> None:
-        """Log how many translations show that the model has learnt too little so far."""
+        """Log how many translations show that the model has learned too little so far."""
         count = len(self._dev.sources)
         if num_empty > count / 2:
-            log(f"  {num_empty:,} of {count:,} translations are empty: the model has learnt too little so far")
+            log(f"  {num_empty:,} of {count:,} translations are empty: the model has learned too little so far")
         if num_repeated:
             log(f"  {num_repeated:,} of {count:,} translations repeat the same words over and over; they are cut there")
 

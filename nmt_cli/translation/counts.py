@@ -36,13 +36,13 @@ class Counts:
         with_text = self.lines - self.blank
         if self.empty > with_text / 2:
             warn(
-                f"{self.empty:,} of {with_text:,} translations are empty: the model has learnt too little. Train it "
+                f"{self.empty:,} of {with_text:,} translations are empty: the model has learned too little. Train it "
                 "for longer"
             )
         if self.repeated:
             warn(
                 f"in {self.repeated:,} of {with_text:,} translations the model repeated the same words over and over; "
-                "they end where that begins. The model has learnt too little for these lines: train it for longer, or "
+                "they end where that begins. The model has learned too little for these lines: train it for longer, or "
                 "with more text like them"
             )
         if self.invalid:

@@ -113,7 +113,7 @@ class TermFinder:
     def _ways(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
         """Return the pieces in which the model may generate a number.
 
-        If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may
+        If pieces join a full stop to a digit, as `3.`, the model has learned to end sentences with them. So it may
         generate a number that `ends` a sentence with this full stop too.
         """
         (number,) = term.forms

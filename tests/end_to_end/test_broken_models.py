@@ -89,4 +89,4 @@ def test_where_there_is_no_other_checkpoint_the_message_says_to_train_anew(nmt, 
     index.write_text(json.dumps(json.loads(index.read_text()) | {"best": []}))
     result = nmt("translate", corpus / "dev.en", "--model", broken)
     assert result.code == 2
-    assert result.err.endswith(f"{REFUSED}train the model anew, with a lower training.learning_rate\n")
+    assert result.err.endswith(f"{REFUSED}train again with a lower training.learning_rate\n")

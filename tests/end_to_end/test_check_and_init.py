@@ -88,7 +88,7 @@ def test_good_text_can_be_trained_on_and_overlap_is_only_a_warning(corpus):
     code, out, err = nmt(corpus, "check", "--config", "c.yaml")
     assert (code, err) == (0, "")
     assert "train: a.en | a.de\n  pairs                                    169\n" in out
-    assert "source stands in training                  1  dev.en:2 = a.en:5\n" in out
+    assert "source is also in training                 1  dev.en:2 = a.en:5\n" in out
     assert "lengths     in pieces of a tokenizer trained for this check" in out
     assert out.endswith("training can begin; 1 severe finding, see the advice\n")
     assert not (corpus / "runs").exists()
@@ -123,7 +123,10 @@ def test_the_tokenizer_of_the_run_is_used_and_another_configuration_is_refused(c
     code, out, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "tokenizer.vocab_size=310")
     assert "lengths     in pieces of the tokenizer in runs/small\n" in out
     assert code == 2
-    assert "has a tokenizer by another configuration; these keys differ: tokenizer.vocab_size. Set them back, " in err
+    assert (
+        "its tokenizer was trained with another configuration; these keys differ: tokenizer.vocab_size. Set them back, "
+        in err
+    )
 
 
 def test_all_errors_of_the_configuration_are_named_at_once(corpus):
@@ -162,11 +165,11 @@ def test_files_and_disagreements_are_named_also_where_needed_keys_are_missing_or
     code, out, err = nmt(corpus, "check", "--config", "wrong.yaml")
     assert (code, out) == (2, "")
     assert err == (
-        "nmt: wrong.yaml: name: must be a string, is [1]\n"
+        "nmt: wrong.yaml: name: must be text, is [1]\n"
         "wrong.yaml: missing key 'model_dir'\n"
         "wrong.yaml: missing key 'data.train.0.target'\n"
         "wrong.yaml: unknown key 'data.train.0.targt'; did you mean 'target'?\n"
-        "wrong.yaml: data.dev.target: must be a string, is 5\n"
+        "wrong.yaml: data.dev.target: must be text, is 5\n"
         "wrong.yaml: unknown key 'tokenizer.nothing'; `nmt schema` lists the keys\n"
         "wrong.yaml: data.target_lang: is missing; name the language here, or with every corpus\n"
         "wrong.yaml: data.test: every test set needs a name of its own\n"
@@ -201,7 +204,7 @@ def test_all_problems_are_named_at_once_and_the_report_is_still_printed(corpus):
         "must be equal\n"
     )
     assert "  lines                                    170 | 169\n" in out
-    assert out.endswith("training would refuse: 3 problems\n")
+    assert out.endswith("training would not start: 3 problems\n")
 
 
 def test_invalid_text_is_refused_or_allowed_as_training_does_it(corpus):
@@ -210,9 +213,9 @@ def test_invalid_text_is_refused_or_allowed_as_training_does_it(corpus):
         german.write(b"Kaffee\n")
     code, out, err = nmt(corpus, "check", "--config", "c.yaml")
     assert code == 2
-    assert "a.en:170: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace" in err
+    assert "a.en:170: is not valid UTF-8; fix the line, or set data.invalid_utf8 to skip or replace" in err
     assert "lines not UTF-8                            1  a.en:170\n" in out
-    assert out.endswith("training would refuse: 1 problem; 2 findings, 1 of them severe, see the advice\n")
+    assert out.endswith("training would not start: 1 problem; 2 findings, 1 of them severe, see the advice\n")
     assert nmt(corpus, "check", "--config", "c.yaml", "--set", "data.invalid_utf8=skip")[0] == 0
 
 
@@ -225,8 +228,8 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("scoring.tokenize=bogus", "nmt: unknown tokenizer 'bogus'; choose from"),
-        ("training.device=cuda:7", "nmt: device 'cuda:7': this machine has"),
+        ("scoring.tokenize=bogus", "nmt: scoring.tokenize bogus: must be one of"),
+        ("training.device=cuda:7", "nmt: device cuda:7: PyTorch finds "),
         ("training.init_from=nowhere", "nmt: training.init_from: nowhere: there is no such model directory"),
         (
             "tokenizer.symbols=[" + ", ".join(f"<{n}>" for n in range(150)) + "]",
@@ -267,9 +270,12 @@ def test_the_commands_to_try_next_can_be_typed_where_a_name_has_a_blank(corpus):
     )
     index = json.loads((corpus / "my run/checkpoints/index.json").read_text())
     (corpus / "my run/checkpoints/index.json").write_text(json.dumps(index | {"last": None, "recent": [], "best": []}))
-    for option, kind in ((), "checkpoint"), (("--best", "1"), "best checkpoint"):
+    for option, told in (
+        ((), "has no checkpoint yet; train the model first"),
+        (("--best", "1"), "has no best checkpoint, because no validation has scored one; leave out --best"),
+    ):
         code, _, err = nmt(corpus, "average", "--model", "my run", *option)
-        assert (code, err) == (2, f"nmt: my run: holds no {kind}, so there is nothing to average\n")
+        assert (code, err) == (2, f"nmt: my run: {told}\n")
 
 
 @pytest.mark.usefixtures("echoed_dev_set")
@@ -311,9 +317,9 @@ def test_tokenizers_that_no_run_has_made_are_in_the_way_of_the_check_as_of_train
     for command in ("check", "tokenizer", "train"):
         code, _, err = nmt(corpus, command, "--config", "c.yaml")
         assert code == 2
-        assert f"{foreign}: is in the way. It does not come from `nmt tokenizer`".replace(
+        assert f"{foreign}: exists but was not made by `nmt tokenizer`".replace(f"{corpus}/", "") in err.replace(
             f"{corpus}/", ""
-        ) in err.replace(f"{corpus}/", "")
+        )
         assert foreign.read_bytes() == b"mine"
 
 
@@ -324,29 +330,31 @@ def test_a_test_set_that_cannot_be_scored_is_no_reason_not_to_train(corpus):
     code, out, err = nmt(corpus, "check", "--config", "c.yaml", *sets)
     assert code == 2
     assert "t.en has 1 line" in err
-    verdict = "training can begin; nmt evaluate would refuse: 1 problem"
+    verdict = "training can begin; nmt evaluate would stop with an error: 1 problem"
     assert out.endswith(f"{verdict}; 1 severe finding, see the advice\n")
     assert nmt(corpus, "train", "--config", "c.yaml", *sets)[0] == 0
     code, out, err = nmt(corpus, "evaluate", "--model", "runs/small")
     assert (code, out) == (2, "")
-    assert "unequal line counts: " in err
+    assert "line i of one must belong to line i of the other" in err
 
 
 def test_a_number_of_any_length_addresses_an_entry_or_none(corpus):
     many = "9" * 5_000
     code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}.weight=1")
     assert code == 2
-    assert "is not one of the 1 entries, numbered from 0" in err
+    assert "; the list has 1, numbered from 0" in err
     assert "Traceback" not in err
     code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}=1")
     assert code == 2
-    assert "is not one of the 1 entries, numbered from 0" in err
+    assert "; the list has 1, numbered from 0" in err
 
 
 def test_a_language_without_blanks_is_not_scored_by_words_unawares(corpus):
     code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "data.target_lang=zh_TW")
     assert code == 0
-    assert "warning: scoring.tokenize: BLEU counts words, which zh_TW does not part by blanks; set it to zh\n" in err
+    assert (
+        "warning: scoring.tokenize: BLEU counts words, which zh_TW does not separate by spaces; set it to zh\n" in err
+    )
     sets = ("--set", "data.target_lang=zh_TW", "--set", "scoring.tokenize=zh")
     assert "warning" not in nmt(corpus, "check", "--config", "c.yaml", *sets)[2]
 
@@ -507,10 +515,7 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
 
 
 def test_sides_that_are_exchanged_are_warned_of(corpus):
-    told = (
-        "warning: {0}: its text looks like de, and the text of {1} like en. If the two files are exchanged, give each "
-        "in the place of the other\n"
-    )
+    told = "warning: {0} looks like de and {1} like en. If they are swapped, exchange the two file names\n"
     languages = ("--source-lang", "en", "--target-lang", "de")
     code, _, err = nmt(corpus, "init", "--source", "a.de", "--target", "a.en", *languages, "-o", "new.yaml")
     assert (code, told.format("a.de", "a.en") in err) == (0, True), err

@@ -238,7 +238,7 @@ def test_no_command_trains_on_cleaned_files_with_links_that_do_not_fit_them(here
     code, out, err = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0, err
     assert "to train on the cleaned files" not in out
-    assert "  before you train on cleaned files of train: make their links anew, for a.align does not fit\n" in out
+    assert "  train: after cleaning, a.align no longer fits; align the cleaned files again before training\n" in out
 
 
 def test_the_check_sorts_its_advice_and_names_the_command(here):
@@ -249,7 +249,7 @@ def test_the_check_sorts_its_advice_and_names_the_command(here):
     code, out, _ = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0
     assert "\nadvice, worst first\n" in out
-    assert "a model learns from such pairs not to translate; drop them: nmt clean a.en a.fr -o a.clean --without" in out
+    assert "such pairs teach the model to copy; drop them: nmt clean a.en a.fr -o a.clean --without" in out
     assert out.splitlines()[-1].endswith(" findings, 2 of them severe, see the advice")
     assert re.search(r"^  severe +100\.00 %  dev: leak: ", out, re.MULTILINE)
     assert re.search(r"^  slight +0\.\d\d %  train: copy: ", out, re.MULTILINE)
@@ -317,7 +317,7 @@ def test_a_large_corpus_is_judged_by_a_part_and_that_is_said(here, monkeypatch):
     sets = ("--set", "data.train=[{source: a.en, target: a.fr}]", "--set", "data.invalid_utf8=skip")
     code, out, _ = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0
-    assert f"\n                     of 5,616 pairs from all over the {8 * len(NOISY):,}, which were judged\n" in out
+    assert f"\n                     judged by 5,616 of the {8 * len(NOISY):,} pairs, taken from all parts\n" in out
     assert f"{8 * len(NOISY):,}" == "9,712"
 
 
@@ -328,7 +328,7 @@ def test_init_offers_to_clean_what_is_not_clean(here):
     assert code == 0
     share = nmt("clean", "a.en", "a.fr", "-o", "x", "--dry-run")[2].partition("dropped (")[2].partition(")")[0]
     assert f" of {len(NOISY):,} pairs ({share}; most for " in err
-    better = re.search(r"^better: (.*)$", err, re.MULTILINE)[1].split("; ")
+    better = re.search(r"^to clean first: (.*)$", err, re.MULTILINE)[1].split("; ")
     assert better[0] == "nmt clean a.en a.fr -o a.clean"
     for command in better:
         assert nmt(*command.split()[1:])[0] == 0
@@ -362,7 +362,7 @@ def test_every_command_of_the_check_works_as_it_is_printed(here):
         assert f"data.train.0.source=a b.clean{number}.en" in words
         code, out, _ = nmt("check", *words[1:], "--no-measure")
         assert code == 0
-        assert "dev: leak: the source stands in the training text" not in out
+        assert "dev: leak: the source is also in the training text" not in out
     assert {name: (here / name).read_bytes() for name in before} == before
 
 
@@ -372,7 +372,7 @@ def test_files_where_nothing_can_be_written_are_cleaned_into_the_working_directo
     write(here / "locked", NOISY, "a")
     languages = ("--source-lang", "en", "--target-lang", "fr")
     _, _, err = nmt("init", "--source", "locked/a.en", "--target", "locked/a.fr", *languages, "-o", "my.yaml")
-    assert "\nbetter: nmt clean locked/a.en locked/a.fr -o a.clean; nmt init --source a.clean.en " in err
+    assert "\nto clean first: nmt clean locked/a.en locked/a.fr -o a.clean; nmt init --source a.clean.en " in err
 
 
 def test_the_last_line_names_severe_findings_where_no_line_is_suspicious_by_itself(here):

@@ -218,7 +218,7 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
     (tmp_path / "gold").write_text("0-x\n")
     wrong = nmt("align", tmp_path / "s", tmp_path / "t", "--model", model, "--gold", tmp_path / "gold")
     assert wrong.code == 2
-    assert "gold:1: '0-x' is no link; write 0-0 for a sure one, 0?1 for a possible one" in wrong.err
+    assert "gold:1: '0-x' is not a link; write 0-0 for a sure one, 0?1 for a possible one" in wrong.err
     pairs = ("align", tmp_path / "s", tmp_path / "t", "--model", model)
     for link in ("0-2", "2?1"):
         (tmp_path / "gold").write_text(f"0-0\n\n0-0 {link}\n")
@@ -296,7 +296,7 @@ def test_a_model_without_attention_cannot_align_and_says_so(
         assert (result.code, "nmt: model 2 of 2 has no attention" in result.err) == (2, True), result.err
     text = nmt("translate", "--paragraphs", "--markup", "--model", tmp_path / "run", stdin=b"__URL__ is here.\n")
     assert "this model has no attention, so the order of the words alone places tags and placeholders" in text.err
-    assert "1 segment of 1 with a placeholder that the model lost; it was put back in its most likely place" in text.err
+    assert "in 1 of 1 text the model lost a placeholder; it was put back in the most likely place" in text.err
     plotted = nmt("plot", "attention", corpus / "dev.en", "--model", tmp_path / "run", "-o", tmp_path / "a.html")
     assert plotted.code == 2
     assert "there is nothing to draw" in plotted.err
@@ -319,21 +319,19 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
         in nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two").err
     )
     kept = sorted({*index["recent"], *(best["step"] for best in index["best"])}, reverse=True)
-    refused = (
-        f"holds only {len(kept)} checkpoints, but 50 are to be averaged; training.keep_last says how many are kept"
-    )
+    refused = f"has only {len(kept)} checkpoints, but 50 are to be averaged; training.keep_last says how many are kept"
     assert refused in nmt("average", "--model", model, "--last", "50").err
     assert "give --last N or --best N, not both" in nmt("average", "--model", model, "--last", "1", "--best", "1").err
     steps = ", ".join(map(str, index["recent"]))
-    assert f"mean of steps {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
+    assert f"mean of the checkpoints {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
     assert "warning: " not in nmt("average", "--model", model, "--last", "1", "--name", "mean-of-one").err
     run = shutil.copytree(model, tmp_path / "one recent")
     (run / "checkpoints/index.json").write_text(json.dumps({**index, "recent": index["recent"][:1]}))
-    message = f"warning: only one checkpoint is kept as the newest, so the mean is a copy of step {index['last']}; "
+    message = f"training.keep_last kept only one checkpoint, so the average is a copy of it (update {index['last']}). "
     assert message in nmt("average", "--model", run, "--name", "copy").err
     shutil.rmtree(run)
     result = nmt("average", "--model", model, "--last", len(kept), "--name", "mean-of-kept")
-    assert f"mean of steps {', '.join(map(str, kept))} -> " in result.err
+    assert f"mean of the checkpoints {', '.join(map(str, kept))} -> " in result.err
     for name in ("../x", "17", "step-00000999"):
         assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", name).err
     many = "9" * 5_000
@@ -396,7 +394,7 @@ def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, t
         assert none in result.err
     shutil.copytree(model, "runs/newest")
     assert nmt("plot", "curves", "-o", "newest.svg").err == (
-        "model: runs/newest (the newest finished run below runs/)\n1 run -> newest.svg\n"
+        "model: runs/newest (the newest finished run in runs/)\n1 run -> newest.svg\n"
     )
     assert b"bidirectional gru" in nmt("inspect").out
 
@@ -459,7 +457,7 @@ def test_inspect_goes_on_where_a_part_is_damaged(nmt, model: Path, tmp_path: Pat
     assert f"damaged: {steps[0] / 'meta.json'}: is not valid JSON" in report["checkpoints"][names[0]]
     assert " MB, " in report["checkpoints"][names[-1]]
     assert report["confidence"].startswith(f"damaged: {run / 'confidence.json'}: is not valid JSON")
-    assert report["confidence"].endswith(f"; fit it anew: nmt evaluate --calibrate --model {run}")
+    assert report["confidence"].endswith(f"; fit it again: nmt evaluate --calibrate --model {run}")
     (steps[0] / "meta.json").write_bytes(meta)
     (steps[0] / "model.safetensors").unlink()
     report = json.loads(nmt("inspect", run, "--json").out)
@@ -470,8 +468,10 @@ def test_inspect_goes_on_where_a_part_is_damaged(nmt, model: Path, tmp_path: Pat
     assert "--last N and --best N choose which are averaged" in nmt("average", "--model", run, "--name", "m").err
     (run / "improve.json").write_text("{")
     refused = nmt("inspect", run)
-    message = "so it cannot be told what the model was made from. The model works without this file: move it away"
-    assert (refused.code, refused.err) == (2, f"nmt: {run / 'improve.json'}: is damaged, {message}\n")
+    message = (
+        "It only records what the model was made from: restore it from a backup, or delete it, and the model works"
+    )
+    assert (refused.code, refused.err) == (2, f"nmt: {run / 'improve.json'}: is damaged. {message}\n")
 
 
 def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path, tmp_path: Path):
@@ -597,8 +597,8 @@ def test_evaluate_scores_standard_input_against_several_references(nmt, model: P
         (
             ["--source", "ten", "--reference", "-"],
             (
-                "unequal line counts: {directory}/ten has 10 lines, standard input has 1 line; line by line they must "
-                "belong together"
+                "{directory}/ten has 10 lines and standard input has 1 line; line i of one must belong to line i of "
+                "the other, so the counts must be equal"
             ),
         ),
     ],
@@ -648,7 +648,7 @@ def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path)
     config = tmp_path / "run/config.yaml"
     for old, new, message in (
         ("  test:\n", "  test:\n  - {name: a, source: nil, target: nil}\n", "nil: there is no such file"),
-        ("tokenize: null", "tokenize: flores101", "the tokenizer 'flores101' needs a model file that is not there"),
+        ("tokenize: null", "tokenize: flores101", "scoring.tokenize flores101: needs a model file that is not there"),
     ):
         text = (model / "config.yaml").read_text()
         assert old in text
@@ -692,7 +692,7 @@ def test_what_happened_to_odd_lines_is_said_by_evaluate_and_plots(nmt, model: Pa
     result = nmt("evaluate", "--model", tmp_path / "run")
     assert result.code == 0, result.err
     assert "t.en: 1 line is not valid UTF-8" in result.err
-    assert re.search(r"1 line of more than \d+ pieces translated in parts", result.err)
+    assert re.search(r"1 line has more than \d+ pieces and was translated in parts", result.err)
     drawn = nmt("plot", "attention", tmp_path / "t.en", "--model", model, "-o", tmp_path / "a.html")
     assert drawn.code == 0, drawn.err
     assert "the page leaves out the steps of the search for lines that were translated in parts" in drawn.err
@@ -774,7 +774,7 @@ def test_a_number_that_is_too_large_is_no_point_of_a_curve(nmt, tmp_path: Path):
     (tmp_path / "m.jsonl").write_text('{"event": "train", "step": 1, "loss": 1' + "0" * 400 + "}\n")
     result = nmt("plot", "curves", tmp_path / "m.jsonl", "-o", tmp_path / "c.svg")
     assert result.code == 2
-    assert result.err.endswith("nothing to draw: no train or validation record has a step and a loss\n")
+    assert result.err.endswith("nothing to draw: there is no loss yet; wait for the first log line of the training\n")
 
 
 def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpus: Path, tmp_path: Path):
@@ -842,7 +842,7 @@ def test_an_attention_page_accounts_for_all_attention(nmt, model: Path, corpus: 
     lines = f"The red car.\n{long}".encode()
     searched = nmt("plot", "attention", "--model", model, "-o", tmp_path / "s.html", stdin=lines)
     assert searched.code == 0, searched.err
-    assert "warning: 1 line of more than 250 pieces translated in parts\n" in searched.err
+    assert "warning: 1 line has more than 250 pieces and was translated in parts, " in searched.err
     forced = nmt(
         "plot", "attention", corpus / "dev.en", "--target", corpus / "dev.fr", "--model", model,
         "-o", tmp_path / "f.html",
@@ -900,7 +900,9 @@ def test_every_attention_trains_and_translates_with_every_recurrence(
     sets = [f"model.decoder.recurrence={recurrence}", f"model.attention.type={attention}", "training.max_steps=2"]
     result = nmt("train", "--config", config, *[word for option in sets for word in ("--set", option)])
     assert result.code == 0, result.err
-    projected = "decoder states have 16 units and annotations 32, so dot projects the annotations, as general does\n"
+    projected = (
+        "decoder states have 16 units and encoder states 32, so dot projects the encoder states, as general does\n"
+    )
     assert (projected in result.err) == (attention == "dot")
     assert nmt("translate", "--model", config.parent / "run", stdin=b"The car\n").out.count(b"\n") == 1
 
@@ -911,7 +913,7 @@ def test_pairs_that_are_not_utf_8_are_counted(nmt, model: Path, tmp_path: Path):
     for command in ("rescore", "align", "shortlist"):
         result = nmt(command, tmp_path / "s", tmp_path / "t", "--model", model, "-o", tmp_path / "out")
         assert result.code == 0
-        assert "warning: 2 pairs not valid UTF-8; U+FFFD stands for the invalid bytes\n" in result.err
+        assert ": 2 pairs are not valid UTF-8; invalid bytes are read as U+FFFD" in result.err
 
 
 @pytest.mark.parametrize(

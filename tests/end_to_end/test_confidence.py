@@ -143,7 +143,7 @@ def test_paragraphs_have_a_report_if_there_is_an_output(nmt, model: Path, tmp_pa
     assert len((tmp_path / "out.confidence.jsonl").read_text().splitlines()) == 2
     result = nmt("translate", "--paragraphs", "--confidence", "--model", model, stdin=b"A car.\n")
     assert result.code == 2
-    assert "--confidence: of paragraphs it goes to a file beside the output; give -o OUT" in result.err
+    assert "--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT" in result.err
 
 
 def test_a_report_does_not_replace_an_input(nmt, model: Path, tmp_path: Path):
@@ -223,7 +223,7 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     assert not (config.parent / "run/confidence.json").exists()
     (config.parent / "run/confidence.json").write_text("{}")
     longer = nmt("train", "--config", config, "--set", "training.max_steps=2")
-    message = "confidence.json was not written anew, so it still belongs to an earlier checkpoint: too few words"
+    message = "confidence.json was not written again, so it still belongs to an earlier checkpoint: too few words"
     assert message in longer.err
     assert (
         "of each are needed. Train longer, or give more text to `nmt evaluate --calibrate --source FILE --reference"

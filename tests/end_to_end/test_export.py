@@ -149,9 +149,9 @@ def test_the_next_command_can_be_typed_and_a_difference_to_nmt_is_said(nmt, tmp_
         config.replace("normalize_input: false", "normalize_input: true"), encoding="utf-8"
     )
     said = nmt("export", "--model", copy, "-o", tmp_path / "page.html").err
-    assert "warning: the page reads capitals and missing full stops as nmt translate does, but of decoding." in said
+    assert "warning: of decoding.normalize_input, the page does only capitals and missing full stops. Lines" in said
     said = nmt("export", "--model", copy, "-o", tmp_path / "graphs", "--format", "onnx").err
-    assert "warning: the export reads lines as they are written, without decoding.normalize_input; lines in" in said
+    assert "warning: the export does not do decoding.normalize_input. Lines in capitals, for example, may be" in said
 
 
 def test_the_same_model_gives_the_same_bytes(nmt, tmp_path, exported, model):
@@ -207,7 +207,10 @@ WRONG_PAGES = {
     "not a model": (["--model", "{empty}", "-o", "page.html"], "is not a model directory (it has no config.yaml)"),
     "no checkpoint": (["--model", "{model}", "-o", "page.html", "--checkpoint", "7"], "there is no checkpoint '7'"),
     "no format": (["--model", "{model}", "-o", "page"], "page: give a name that ends in .html, or --format onnx for a"),
-    "another's file": (["--model", "{model}", "-o", "{file}"], "{file}: exists already and is no page of nmt export"),
+    "another's file": (
+        ["--model", "{model}", "-o", "{file}"],
+        "{file}: exists already and is not a page of nmt export",
+    ),
     "a directory": (["--model", "{model}", "-o", "{empty}", "--format", "html"], "{empty}: is a directory; give the"),
     "no directory": (["--model", "{model}", "-o", "no/page.html"], "no: there is no such directory; make it first"),
     "precision": (

@@ -165,7 +165,7 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         archive.writestr("other.tsv", TABLE)
     code, _, err = nmt("import", "a.zip", "-o", "two", *LANGUAGES)
     assert code == 2
-    assert "a.zip: holds several parallel texts. Run the same command with what is right: --member corpus" in err
+    assert "a.zip: holds several parallel texts. Run the same command again with one of these: --member corpus" in err
     assert nmt("import", "a.zip", "-o", "two", *LANGUAGES, "--member", "other.tsv")[0] == 0
     assert (here / "two.fr").read_bytes() == (here / "made.fr").read_bytes()
 
@@ -222,15 +222,15 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
             "a.en and c.en: both are named as en; give each source text directly before its translation, or rename",
         ),
         (("a.en", "c.en", "d.fr", "b.fr"), "a.en and c.en: both are named as en; give each source text directly"),
-        (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must translate line i"),
+        (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must belong to line i"),
         (("empty",), "empty: is empty"),
         (("page",), "page: is HTML, a page in one language; `nmt import page -o PREFIX --lang XX` writes its text"),
         (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it; copy the text out of it"),
         (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
         (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
         (("deflate64.zip",), "deflate64.zip: is compressed in a way that is not known here"),
-        (("t.tsv", "--format", "xlsx"), "t.tsv: is no spreadsheet, as --format xlsx says; leave out --format"),
-        (("t.tsv", "--format", "ods"), "t.tsv: is no spreadsheet, as --format ods says; leave out --format"),
+        (("t.tsv", "--format", "xlsx"), "t.tsv: is not a spreadsheet, as --format xlsx says; leave out --format"),
+        (("t.tsv", "--format", "ods"), "t.tsv: is not a spreadsheet, as --format ods says; leave out --format"),
         (
             ("a.json",),
             "a.json: is JSON, of which each line must hold one object. For example `jq -c '.[]' a.json > a.jsonl`",
@@ -256,7 +256,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         (("t.tsv", "-o", "a"), "a.en: exists already and is not overwritten; choose another -o, or move it away"),
         (
             ("train.en", "train.fr"),
-            "look like TSV. Run the same command with what is right: --format text; or --format",
+            "look like TSV. Run the same command again with one of these: --format text; or --format",
         ),
         (("t.tsv", "--target-lang", "de", "--columns", "3,1"), "--columns 3,1: t.tsv has no column 3; there are 2"),
         (("t.tsv", "--columns", "1,01"), "--columns 1,01: both are column 1 of t.tsv; give two columns, source first"),
@@ -353,7 +353,7 @@ def test_init_imports_first_and_leaves_nothing_where_it_fails(here):
     before = names(here)
     for arguments, message in (
         (("--pairs", "one.tsv"), "there is nothing to train on"),
-        (("--pairs", "three.tsv"), "Run `nmt import three.tsv -o new --source-lang en --target-lang fr` with what is"),
+        (("--pairs", "three.tsv"), "Run `nmt import three.tsv -o new --source-lang en --target-lang fr` again with"),
         (
             ("--pairs", "named.csv"),
             "`nmt import` has this option: `nmt import named.csv -o new --source-lang en --target-lang fr`. Then give",

@@ -297,7 +297,7 @@ def test_a_run_that_was_moved_before_its_end_is_told_where_it_began(here, inside
     improve(here)
     (here / "run-improved").rename(here / "moved")
     refused = improve(here, "-o", here / "moved")
-    assert (refused.code, f"moved: was begun as {here}/run-improved, and its records" in refused.err) == (2, True)
+    assert (refused.code, f"moved: was begun at {here}/run-improved and moved since." in refused.err) == (2, True)
     (here / "moved").rename(here / "run-improved")
     inside.fails, inside.ran = "", []
     assert improve(here, "-o", here / "run/../run-improved").code == 0
@@ -503,7 +503,7 @@ def test_a_signal_ends_the_stage_and_gives_the_exit_code_of_the_contract(here):
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=100)
     assert process.returncode == 143
-    assert told.decode().splitlines()[-1] == "nmt: stopped; give the same command to go on"
+    assert told.decode().splitlines()[-1] == "nmt: stopped; run the same command again to resume"
     assert b"is saved" in told
 
 

@@ -94,9 +94,9 @@ def test_errors_are_the_messages_of_the_commands(model: Path, tmp_path: Path, co
         (lambda: nmt_cli.load(model, beam_size=2, n_best=3), "--n-best 3: is more than the beam, 2"),
         (lambda: nmt_cli.translate(loaded, "one text"), "lines: is one text; give a list of lines"),
         (lambda: nmt_cli.translate(loaded, ["a", "b\nc"]), "lines: line 2 holds a line break"),
-        (lambda: nmt_cli.align(loaded, ["a", "b"], ["a"]), "sources and targets: are 2 and 1 lines"),
+        (lambda: nmt_cli.align(loaded, ["a", "b"], ["a"]), "sources has 2 lines and targets has 1 line"),
         (lambda: nmt_cli.score(["a"], "a"), "reference 1: is one text"),
-        (lambda: nmt_cli.score(["a"]), "no reference to score against"),
+        (lambda: nmt_cli.score(["a"]), "no reference is given; give at least one"),
         (lambda: nmt_cli.train(tmp_path / "none.yaml"), "none.yaml"),
         (lambda: nmt_cli.train(tmp_path / "none.yaml", {"training.max_stepz": 1}), "none.yaml"),
     ):

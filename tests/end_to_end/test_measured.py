@@ -71,7 +71,7 @@ def test_a_new_run_measures_and_says_what_it_takes(machine, config):
     machine.seconds |= {"bf16": 0.05, 2: 0.3}
     said = train(config, 1)
     assert machine.tried == [*TYPES, 1, 2]
-    assert "training.precision auto is bf16 here\n" in said
+    assert "training.precision: auto takes bf16; measured here, bf16 is " in said
     assert "measured: an update takes 0.2 s with 1 thread and 0.3 s with 2; training has 1 thread " in said
     assert "cpu in bf16, 1 thread\n" in said
     assert (kept(config)["precision"], kept(config)["threads"]) == ("bf16", 1)
@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_what_it_began_with_and_says_that_more_threads_may_be
     said = train(config, 4)
     assert machine.tried == []
     assert "cpu in bf16, 1 thread\n" in said
-    assert "going on with 1 thread, which was the fastest when the run began. With --set training.threads=2 it" in said
+    assert "training with 1 thread, the fastest when the run began. --set training.threads=2 may be faster now" in said
     assert "warning: the number of threads" not in said
 
 
@@ -145,7 +145,7 @@ def test_a_processor_without_bfloat16_is_not_tried_with_it(machine, config, monk
     monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: False)
     said = train(config, 1)
     assert machine.tried == [1, 2]
-    assert "this hardware does not multiply bfloat16 natively: training in float32\n" in said
+    assert "training.precision: auto takes fp32, because this hardware has no fast bf16\n" in said
 
 
 def test_trials_change_nothing_of_the_training(machine, config, tmp_path):
@@ -176,7 +176,7 @@ def test_a_damaged_file_of_choices_is_refused_with_what_to_do(machine, config):
         path.write_text(text)
         result = run_here("train", "--config", str(config), "--set", "training.max_steps=2", *FREE)
         assert result.code == 2
-        assert f"{path}: is damaged. Remove it, and the same command" in result.err
+        assert f"{path}: is damaged; delete it and run the same command again" in result.err
 
 
 def test_check_expects_what_a_training_would_choose(machine, config):
@@ -192,7 +192,7 @@ def test_one_processor_is_not_measured(machine, config, monkeypatch):
     said = train(config, 1, "--set", "training.precision=fp32")
     assert machine.tried == []
     assert "cpu in fp32, 1 thread\n" in said
-    assert "going on with 1 thread" not in train(config, 2, "--set", "training.precision=fp32")
+    assert "training with 1 thread" not in train(config, 2, "--set", "training.precision=fp32")
 
 
 def test_a_training_that_others_slow_down_says_so_once(machine, config, monkeypatch):

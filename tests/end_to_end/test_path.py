@@ -26,7 +26,7 @@ def steps(config: Path, number: int, directory: str = "run") -> list[str]:
 @pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.usefixtures("not_built")
 def test_without_kernels_it_is_said_once(nmt, config: Path):
-    told = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
+    told = "nmt runs without its compiled kernels, which is slower. Reinstall nmt-cli on a machine with a C++ compiler"
     result = nmt(*steps(config, 2))
     assert result.code == 0, result.err
     assert result.err.count(told) == 1
@@ -63,6 +63,6 @@ def test_a_training_that_lost_its_kernels_warns_and_goes_on(nmt, config: Path, m
     assert result.code == 0, result.err
     told = (
         "the run began with compiled kernels, which this installation lacks. "
-        "It goes on more slowly, and the last digits differ"
+        "Training continues without them: slower, and different in the last digits"
     )
     assert result.err.count(told) == 1

@@ -88,7 +88,7 @@ def test_a_line_too_long_for_a_matrix_of_weights_keeps_its_prefix(nmt, model: Pa
     result = nmt("translate", source, "--model", model, "--prefix", prefix, "--markup")
     assert result.code == 0, result.err
     assert result.lines[0].startswith("<b>Il ven")
-    assert "warning: 1 line too long for a matrix of weights" in result.err
+    assert "warning: 1 line is too long for attention weights" in result.err
 
 
 def test_tags_in_the_prefix_stay_and_are_not_put_in_again(nmt, model: Path, tmp_path: Path):

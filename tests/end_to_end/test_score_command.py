@@ -163,7 +163,7 @@ def test_a_comparison_on_one_line_is_warned_of(files):
     code, _, stderr = _nmt_score(files, "one", "--reference", "right", "--baseline", "two")
     assert (
         code,
-        stderr.startswith("warning: one line carries no comparison: all samples of the bootstrap are the same"),
+        stderr.startswith("warning: one line is too little to compare: all bootstrap samples are the same"),
     ) == (0, True)
 
 
@@ -209,7 +209,7 @@ def test_invalid_utf8_is_replaced_and_counted(files):
     code, stdout, stderr = _nmt_score(files, "hyp", "--reference", "ref", "--metric", "bleu")
     assert code == 0
     assert stdout.startswith("BLEU = ")
-    assert "hyp: 2 lines are not valid UTF-8; U+FFFD stands for the invalid bytes" in stderr
+    assert "hyp: 2 lines are not valid UTF-8; invalid bytes are read as U+FFFD" in stderr
 
 
 def test_tokenised_text_is_warned_of_unless_meant(files):
@@ -230,10 +230,8 @@ def test_pieces_are_warned_of(files):
 
 def test_unequal_line_counts_are_refused(files):
     _write(files / "short", SYSTEM[:4])
-    assert "unequal line counts: short has 4 lines, ref has 5 lines" in _refusal(files, "short", "--reference", "ref")
-    assert "unequal line counts: standard input has 1 line, ref has 5 lines" in _refusal(
-        files, "--reference", "ref", stdin=b"a\n"
-    )
+    assert "short has 4 lines and ref has 5 lines" in _refusal(files, "short", "--reference", "ref")
+    assert "standard input has 1 line and ref has 5 lines" in _refusal(files, "--reference", "ref", stdin=b"a\n")
 
 
 @pytest.mark.parametrize(
@@ -243,10 +241,10 @@ def test_unequal_line_counts_are_refused(files):
         (["hyp", "--reference", "."], ".: is a directory; give a text file"),
         (["--reference", "ref"], "standard input: there are no lines"),
         (["--reference", "-"], "standard input can be read only once: give files for the other inputs"),
-        (["hyp", "--reference", "ref", "--metric", "blue"], "unknown metric 'blue'; choose from bleu, chrf, ter"),
+        (["hyp", "--reference", "ref", "--metric", "blue"], "metric blue: must be one of bleu, chrf, ter"),
         (
             ["hyp", "--reference", "ref", "--tokenize", "14a"],
-            "unknown tokenizer '14a'; choose from none, zh, 13a, intl",
+            "--tokenize 14a: must be one of none, zh, 13a, intl",
         ),
         (
             ["hyp", "--reference", "ref", "--by-length"],

@@ -398,7 +398,7 @@ def test_a_file_is_translated_and_fetched(server, paragraphs):
         "attachment; filename=\"__fr.html\"; filename*=UTF-8''%E9%A1%B5_fr.html"
     )
     guessed = send("a.txt", b"The caf\xe9 is red.").json
-    assert guessed["warnings"] == ["is not valid UTF-8; it is read as cp1252, and is in UTF-8 now"]
+    assert guessed["warnings"] == ["is not valid UTF-8; it is read as cp1252; the output is in UTF-8"]
     assert server.ask(guessed["translatedFileUrl"].removeprefix(server.address)).body.decode() == paragraphs(
         "The café is red."
     )
@@ -416,9 +416,7 @@ def test_a_file_is_translated_and_fetched(server, paragraphs):
     assert german.pop("warnings") == ["says that its text is in de, but it was translated from en"]
     assert list(german) == list(send("a.html", "<p>The car is red.</p>").json) == ["translatedFileUrl"]
     lost = send("b.html", "<p>The __URL__ is red and {{NAME}} and %s is here.</p>").json
-    assert lost["warnings"] == [
-        "1 segment of 1 with a placeholder that the model lost; it was put back in its most likely place"
-    ]
+    assert lost["warnings"] == ["in 1 of 1 text the model lost a placeholder; it was put back in the most likely place"]
     assert send("a.exe", "x").json == {"error": "Invalid request: file format not supported"}
     assert server.ask("/download_file/../../etc/passwd").status == 404
 
@@ -571,7 +569,7 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
                 slow.sendall(body[20:])
                 assert slow.recv(15) == b"HTTP/1.1 200 OK"
             assert ended.result() == 0
-    assert server.lines[-1] == "ended; all requests are answered\n"
+    assert server.lines[-1] == "stopped; all requests were answered\n"
 
 
 @pytest.mark.slow
@@ -596,7 +594,7 @@ def test_a_new_checkpoint_is_loaded_and_a_damaged_one_leaves_the_old_serving(mod
                 assert "translatedText" in server.translate(text)  # a young checkpoint may say nothing
 
         replace_best(b"damaged")
-        wait_for("cannot be loaded, so the model of before goes on")
+        wait_for("cannot be loaded; the old checkpoint stays in use")
         assert server.translate(text) == before
         replace_best((model / "checkpoints" / other / "model.safetensors").read_bytes())
         wait_for("en-fr: loaded ")
@@ -607,7 +605,7 @@ def test_a_new_checkpoint_is_loaded_and_a_damaged_one_leaves_the_old_serving(mod
         config = run / "config.yaml"
         config.write_text(config.read_text().replace("target_lang: fr", "target_lang: de"))
         replace_best((model / "checkpoints" / f"step-{best:08}" / "model.safetensors").read_bytes())
-        wait_for(f"{run}: translates from en to de now; begin the server again to serve it")
+        wait_for(f"{run}: translates from en to de now; restart the server to serve it")
         assert server.translate(text)["translatedText"] == expected.out.decode().removesuffix("\n")
 
 
@@ -650,7 +648,7 @@ def test_a_search_that_does_not_answer_is_told_by_health(model):
         os.kill(worker, signal.SIGSTOP)
         answer = server.ask("/health")
         assert answer.status == 503
-        assert answer.json["error"] == "the search does not work: it has not answered for 5 seconds"
+        assert answer.json["error"] == "translation has stopped working: it has not answered for 5 seconds"
         assert server.ask("/metrics").status == 200
         os.kill(worker, signal.SIGCONT)
         assert server.ask("/health").status == 200
@@ -700,7 +698,7 @@ def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, c
         assert answer.result(60)
         assert server.process.wait(60) == code
     told = "".join(server.lines)
-    assert "ended; all requests are answered" in told
+    assert "stopped; all requests were answered" in told
     assert "Traceback" not in told
 
 

@@ -56,9 +56,9 @@ def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path, t
 def test_a_run_that_no_longer_gets_better_says_what_to_raise(nmt, config: Path):
     options = ("training.patience=1", "training.validation_freq=1", "training.learning_rate=1e-30")
     command = ("train", "--config", config, *(word for option in options for word in ("--set", option)))
-    assert "finished: no better validation in 1" in nmt(*command).err
+    assert "finished: patience 1 reached without a better score" in nmt(*command).err
     again = nmt(*command, "--set", "training.max_steps=13")
-    assert "finished already (no better validation in 1); raise training.patience to go on" in again.err
+    assert "finished already (patience 1 reached without a better score); raise training.patience to go on" in again.err
     assert "finished: " in nmt(*command, "--set", "training.patience=2").err
 
 
@@ -67,7 +67,7 @@ def test_a_run_with_a_raised_limit_names_the_limit_that_still_ends_it(nmt, confi
     command = ("train", "--config", config, *(word for option in options for word in ("--set", option)))
     assert "finished: max_steps 3 reached" in nmt(*command, "--set", "training.max_steps=3").err
     again = nmt(*command, "--set", "training.max_steps=13")
-    assert "finished already (no better validation in 2); raise training.patience to go on" in again.err
+    assert "finished already (patience 2 reached without a better score); raise training.patience to go on" in again.err
 
 
 def test_a_dry_run_counts_the_lines(nmt, config: Path, tmp_path: Path):
@@ -113,7 +113,7 @@ def test_a_training_ends_after_its_minutes_like_after_a_signal_and_goes_on(nmt, 
         part = nmt(*command, "--minutes", "0.0001")
         assert part.code == 128 + signal.SIGTERM, part.err
         assert "the minutes of training.max_minutes are over; stopping after this update" in part.err
-        assert f"interrupted at update {step}, which is saved; the same command goes on from there" in part.err
+        assert f"interrupted at update {step}, which is saved; run the same command again to resume" in part.err
     assert nmt(*command, "--minutes", "60").code == 0
     ours, theirs = contents(config.parent / "run"), contents(config.parent / "whole")
     last = max(name for name in theirs if name.endswith("model.safetensors"))
@@ -186,7 +186,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is_or_where_somebody_says(nmt, co
     for name in ("train", "tokenizer", "improve"):
         result = nmt(name, *command)
         assert (result.code, run.exists()) == (2, False)
-        assert f"was moved or copied: its model_dir is {run}. Add --set 'model_dir={moved}' to go on" in result.err
+        assert f"was moved or copied: its model_dir is {run}. Add --set 'model_dir={moved}' to resume it" in result.err
     result = nmt("train", *command, "--set", f"model_dir={moved}")
     assert (result.code, run.exists()) == (0, False), result.err
     assert "resuming at update 2" in result.err
@@ -209,8 +209,8 @@ def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, 
     assert "resuming at update 4" in result.err
     assert ", 2 threads\n" in result.err
     assert (
-        "warning: training.threads was 1 and is 2 now. Another number of threads rounds differently, so the parameters "
-        "will differ slightly from an unchanged run's\n"
+        "warning: training.threads was 1 and is 2 now, so the result will differ in the last digits from that of an "
+        "unchanged run\n"
     ) in result.err
     assert "  threads: 2\n" in (run / "config.yaml").read_text()
 
@@ -225,7 +225,7 @@ def test_other_threads_are_told_too_where_the_machine_chooses_them(nmt, config: 
         again = nmt("train", "--config", config, "--set", "training.max_steps=6", *free)
     finally:
         torch.set_num_threads(1)
-    told = "warning: the number of threads (training.threads is null) was 1 and is 2 now. Another number of threads "
+    told = "warning: the number of threads (training.threads is null) was 1 and is 2 now, so the result will "
     assert told in result.err
     assert "threads is null" not in again.err
 
@@ -238,7 +238,7 @@ def test_files_of_others_are_in_the_way_of_a_run(nmt, config: Path, name: str):
     for command in (("train",), ("train", "--dry-run")):
         result = nmt(*command, "--config", config)
         assert result.code == 2
-        assert f"{run / name.partition('/')[0]}: is in the way. A run writes files of this name" in result.err
+        assert f"{run / name.partition('/')[0]}: exists but does not belong to a run" in result.err
     assert [path for path in run.rglob("*") if path.is_file() and path.name != ".lock"] == [run / name]
     assert (run / name).read_text() == "precious"
 
@@ -259,7 +259,7 @@ def test_a_tokenizer_beside_the_configuration_of_another_program_is_in_the_way(n
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     result = nmt("train", "--config", config)
     assert result.code == 2
-    assert re.search(r"run/tokenizer/\w+\.model: is in the way\. A run writes files of this name", result.err)
+    assert re.search(r"run/tokenizer/\w+\.model: exists but does not belong to a run", result.err)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
@@ -278,7 +278,7 @@ def test_text_that_is_newer_than_the_tokenizer_is_told_before_the_run_begins(nmt
     os.utime(source, (later, later))
     result = nmt("train", "--config", config)
     assert result.code == 0
-    assert f"warning: {source}: has changed since the tokenizer was made. If its text is another" in result.err
+    assert f"warning: {source}: has changed since the tokenizer was trained. If its text is" in result.err
     assert "has changed" not in nmt("train", "--config", config, "--set", "training.max_epochs=2").err
 
 
@@ -459,7 +459,9 @@ def test_a_tokenizer_made_before_the_parent_is_named_stays(nmt, config: Path, mo
     assert nmt("tokenizer", "--config", config, *SMALL, "seed=1", *other).code == 0
     result = nmt("train", "--config", config, *SMALL, "seed=1", *other, *parent)
     assert result.code == 2
-    assert "has a tokenizer by another configuration; these keys differ: training.init_from. Set" in result.err
+    assert (
+        "its tokenizer was trained with another configuration; these keys differ: training.init_from. Set" in result.err
+    )
 
 
 def test_a_parent_of_other_sizes_is_refused(nmt, config: Path, model: Path):
@@ -526,7 +528,7 @@ def test_a_tokenizer_that_no_run_has_made_is_not_removed(nmt, config: Path):
     for command in ("train", "tokenizer"):
         result = nmt(command, "--config", config)
         assert result.code == 2
-        assert f"{foreign}: is in the way. It does not come from `nmt tokenizer`, because there is no " in result.err
+        assert f"{foreign}: exists but was not made by `nmt tokenizer` (there is no " in result.err
     assert foreign.read_bytes() == b"mine"
 
 
@@ -543,7 +545,7 @@ def test_a_training_does_not_go_on_with_another_tokenizer_or_none(nmt, config: P
     tokenizer.unlink()
     result = nmt("train", "--config", config)
     assert result.code == 2
-    assert "run: has checkpoints, but no tokenizer, without which they mean nothing; put its tokenizer" in result.err
+    assert "run: has checkpoints, but no tokenizer, without which they mean nothing; restore its" in result.err
 
 
 def test_a_fine_tuning_goes_on_where_its_origin_is_gone(nmt, config: Path, model: Path):
@@ -591,7 +593,7 @@ def test_guided_alignment_trains_from_a_pharaoh_file(nmt, config: Path, corpus: 
     result = nmt("check", "--config", config, "--set", "model.attention.type=none")
     assert result.code == 2
     assert (
-        "data.train.0.alignment: guides attention, of which model.attention.type none has nothing; leave" in result.err
+        "data.train.0.alignment: is for guided attention, but model.attention.type is none; leave it out" in result.err
     )
 
 
@@ -624,8 +626,8 @@ def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Pat
     told = f"{links}: 2 of 600 pairs have links to words that they do not have. Words are separated by white space and "
     checked = nmt("check", *sets)
     assert checked.code == 0, checked.err
-    row = next(line for line in checked.out.decode().splitlines() if "links to words beyond a line" in line)
-    assert row.split("line")[1].split(maxsplit=1) == ["2", f"{links}:1 (99-0), {links}:2 (0-99)"]
+    row = next(line for line in checked.out.decode().splitlines() if "links to missing words" in line)
+    assert row.split("words")[1].split(maxsplit=1) == ["2", f"{links}:1 (99-0), {links}:2 (0-99)"]
     begun, resumed = (nmt("train", *sets, "--set", f"training.max_steps={steps}") for steps in (2, 3))
     assert (begun.code, resumed.code) == (0, 0)
     assert f"warning: {told}" in begun.err
@@ -646,7 +648,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
     assert result.code == 1
     assert result.err.count("is not finite; skipped") == 10
     assert (
-        "10 updates in a row were not finite, training has diverged; begin anew with a lower training.learning_rate"
+        "10 updates in a row were not finite, training has diverged; train again with a lower training.learning_rate"
         in result.err
     )
     assert result.err.endswith("or with training.on_divergence: rewind\n")  # there is no checkpoint to speak of
@@ -799,21 +801,19 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
     result = nmt("train", "--config", config, *options)
     assert result.code == 1
     assert result.err.count("going back to update 3 ") == 5
-    assert "training has diverged again after 5 rewinds; begin anew in another model_dir with a lower" in result.err
-    assert result.err.endswith(
-        f"Update 3 is kept; training.init_from: {config.parent / 'run'} begins with its weights\n"
-    )
+    assert "training has diverged again after 5 rewinds; train again in another model_dir with a lower" in result.err
+    assert result.err.endswith(f"the last good weights (update 3), set training.init_from to {config.parent / 'run'}\n")
     monkeypatch.undo()
     diverging(monkeypatch, above=0.0, after=0)
     result = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'other'}")
     assert result.code == 1
-    assert "training has diverged before the first checkpoint; begin anew" in result.err
+    assert "training has diverged before the first checkpoint; train again" in result.err
 
 
 # Losses that are not finite ---------------------------------------------------------------------------------------
 
 BROKEN = (
-    "update 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
+    "update 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; train again in "
     "another model_dir with a lower training.learning_rate, or with training.on_divergence: rewind"
 )
 
@@ -845,7 +845,7 @@ def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predi
         result = nmt(*command)
         assert result.code == 1
         assert result.err.endswith(
-            f"nmt: {BROKEN}. Update 6 is kept; training.init_from: {run} begins with its weights\n"
+            f"nmt: {BROKEN}. To start from the last good weights (update 6), set training.init_from to {run}\n"
         )
         assert "warning: update 9: the loss with these weights is not finite; they are not kept\n" in result.err
         assert "finished" not in result.err
@@ -983,8 +983,8 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
 @pytest.mark.parametrize(
     ("sets", "way_on"),
     [
-        ([], "goes on from update 6"),
-        pytest.param(["training.checkpoint_freq=50"], "begins anew", marks=pytest.mark.slow),
+        ([], "resume from update 6"),
+        pytest.param(["training.checkpoint_freq=50"], "begin again", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_saves_no_weights_whose_loss_is_not_finite(
@@ -1005,7 +1005,8 @@ def test_a_signal_saves_no_weights_whose_loss_is_not_finite(
     result = nmt(*command)
     assert result.code == 143
     assert result.err.endswith(
-        f"nmt: interrupted at update 12, whose loss is not finite, so it is not saved; the same command {way_on}\n"
+        "nmt: interrupted at update 12, whose loss is not finite, so it is not saved; run the same command again to "
+        f"{way_on}\n"
     )
     assert not sets or not (config.parent / "run/checkpoints/index.json").exists()
     monkeypatch.setattr(trainer.Trainer, "_step", real)
@@ -1172,8 +1173,7 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is
     assert "natively" not in began
     resumed = train(4, native=False)
     assert "cpu in bf16" in resumed
-    slow = "this hardware does not multiply bfloat16 natively: "
-    assert f"warning: {slow}training in it because the run began in it, more slowly than in float32" in resumed
+    assert "warning: training in bf16, because the run began in it. It is slower than fp32 here, because" in resumed
 
 
 @pytest.mark.parametrize(
@@ -1181,12 +1181,15 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is
     [
         ("data.train.0.source=nowhere.en", "nowhere.en: there is no such file"),
         ("data.train.0.source=/tmp", "/tmp: is a directory; give a text file"),
-        ("training.device=cuda:7", "CUDA devices that torch can use"),
+        ("training.device=cuda:7", "device cuda:7: PyTorch finds "),
         ("tokenizer.vocab_size=99999", "is more than this text of 1,200 lines allows; set it to"),
         ("tokenizer.vocab_size=20", "is too small"),
-        ("tokenizer={model_type: word, symbols: [<BT>]}", "symbols: the pieces of a word model are the words as they"),
+        (
+            "tokenizer={model_type: word, symbols: [<BT>]}",
+            "symbols: a word tokenizer keeps words whole, so it takes no",
+        ),
         ("training.max_stepz=3", "unknown key 'training.max_stepz'; did you mean 'max_steps'?"),
-        ("training.max_steps=many", 'training.max_steps: must be an integer, is "many"'),
+        ("training.max_steps=many", 'training.max_steps: must be a whole number, is "many"'),
         ("training.precision=fp16", "must be one of 'auto', 'fp32' or 'bf16'"),
         ("model.decoder.readout_size=8", "is 8, but tied_embeddings: all needs embedding_size, 16"),
     ],
@@ -1205,7 +1208,7 @@ def test_wrong_input_gives_one_clear_message_and_exit_code_2(nmt, config: Path, 
         (b"one line\n", "train.fr has 600 lines; line i of one must belong to line i of the other"),
         (
             b"caf\xe9\n" * 600,
-            "bad.en:1: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace",
+            "bad.en:1: is not valid UTF-8; fix the line, or set data.invalid_utf8 to skip or replace",
         ),
     ],
     ids=["empty", "unequal", "not UTF-8"],
@@ -1316,7 +1319,7 @@ def test_what_makes_no_tokenizer_may_change_before_the_first_checkpoint(nmt, con
     other = config.parent / "other"
     assert nmt("tokenizer", "--config", config, "--set", f"model_dir={other}").code == 0
     sets = ("--set", f"model_dir={other}", "--set", f"data.train.0.source={corpus}/train.fr")
-    assert "these keys differ: data.train. Set them back, make it anew" in nmt("train", "--config", config, *sets).err
+    assert "these keys differ: data.train. Set them back, train it again" in nmt("train", "--config", config, *sets).err
 
 
 @pytest.mark.soak
@@ -1345,7 +1348,7 @@ def test_a_fine_tuning_begins_with_what_its_origin_has_learnt_not_with_pretraine
     for command in ("check", "train"):
         result = nmt(command, "--config", config, *sets[:-1], "--set", f"model_dir={wrong}")
         assert result.code == 2
-        assert f"{vectors}:1: has 2 numbers after the word, model.embedding_size is 16" in result.err
+        assert f"{vectors}:1: has 2 numbers after the word, but model.embedding_size is 16; set it to 2" in result.err
 
 
 @pytest.mark.soak
@@ -1381,6 +1384,6 @@ def test_what_is_called_a_new_best_is_better_than_an_end_that_was_moved(nmt, con
     assert "(the first;" in first
     second = nmt("train", "--config", config, *sets, "training.max_steps=12").err
     assert "bleu 7.00  (best so far 9.00;" in second
-    assert "no better than at update 6" in second
+    assert "not better than the best, at update 6" in second
     assert "bleu 9.50  (best so far 9.00;" in second
     assert second.count("new best") == 1

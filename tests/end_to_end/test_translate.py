@@ -40,8 +40,8 @@ def test_as_many_lines_come_out_as_go_in_whatever_they_hold(nmt, model: Path):
     assert result.out.count(b"\n") == len(STRANGE)
     lines = result.out.split(b"\n")
     assert [lines[place] for place in (0, 1, 2, 10)] == [b"", b"", b"", b""]
-    assert "1 line not valid UTF-8" in result.err
-    assert "1 line of more than 250 pieces translated in parts" in result.err
+    assert "1 line is not valid UTF-8; invalid bytes are read as U+FFFD" in result.err
+    assert "1 line has more than 250 pieces and was translated in parts" in result.err
 
 
 def test_a_last_line_without_newline_is_a_line_and_no_input_gives_no_output(nmt, model: Path):
@@ -59,7 +59,7 @@ def test_every_precision_translates_every_line(nmt, model: Path, corpus: Path, p
 def test_bfloat16_is_warned_of_where_it_is_slow(nmt, model: Path, monkeypatch):
     monkeypatch.setattr("nmt_cli.assembly.trained_translator.multiplies_bf16", lambda device: False)
     result = nmt("translate", "--model", model, "--precision", "bf16", stdin=b"The car is red.\n")
-    said = "warning: this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here\n"
+    said = "warning: --precision bf16: is slower than fp32 here, because this hardware has no fast bf16\n"
     assert said in result.err
     assert len(result.lines) == 1
 
@@ -92,7 +92,7 @@ def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (["", "", "x"], "2 of 3 translations are empty: the model has learnt too little. Train it for longer"),
+        (["", "", "x"], "2 of 3 translations are empty: the model has learned too little. Train it for longer"),
         (["", "x", "x"], ""),
     ],
 )
@@ -106,13 +106,15 @@ def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: 
     monkeypatch.setattr(translator, "joined", joined)
     result = nmt("translate", "--model", model, stdin=b"a b\n\nc d\n \ne f\n")
     assert (result.code, result.lines) == (0, [said[0], "", said[1], "", said[2]])
-    assert ("learnt too little" in result.err) == bool(told)
+    assert ("learned too little" in result.err) == bool(told)
     assert told in result.err
 
 
 def test_help_says_where_more_lines_come_out_than_go_in(nmt):
     shown = " ".join(nmt("translate", "--help").out.decode().split())
-    promise = "As many lines come out as go in, in order. With --n-best N and the format text, each line gives N lines."
+    promise = (
+        "As many lines come out as go in, in order. With --n-best N, the format text has N lines for each input line"
+    )
     assert promise in shown
 
 
@@ -239,7 +241,7 @@ def test_without_a_model_the_newest_finished_run_is_taken_and_named(nmt, model: 
     os.utime(tmp_path / "runs/begun/checkpoints/index.json", (2**33, 2**33))
     found = nmt("translate", stdin=b"Where is the car?\n")
     assert found.code == 0
-    assert "model: runs/mine (the newest finished run below runs/)" in found.err
+    assert "model: runs/mine (the newest finished run in runs/)" in found.err
     named = nmt("translate", stdin=b"Where is the car?\n", env={"NMT_MODEL": str(model)})
     assert named.out == found.out
     assert "(from NMT_MODEL)" in named.err
@@ -295,8 +297,8 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path:
         (("--format", "xml"), "--format xml: must be one of text, jsonl, moses"),
         (("--alignment", "firm"), "--alignment firm: must be one of none, hard, soft"),
         (("--precision", "fp8"), "--precision fp8: must be one of auto, fp32, bf16, int8"),
-        (("--device", "tpu"), "device 'tpu': is unknown; take auto, cpu, cuda or cuda:N"),
-        (("--device", "cuda:9"), "CUDA devices that torch can use; take cpu or auto"),
+        (("--device", "tpu"), "device tpu: is unknown; take auto, cpu, cuda or cuda:N"),
+        (("--device", "cuda:9"), "device cuda:9: PyTorch finds "),
         (("--checkpoint", "41"), "there is no checkpoint '41'; there are: "),
         (("--checkpoint", "../x"), "there is no checkpoint '../x'; there are: "),
         (("--n-best", "9"), "--n-best 9: is more than the beam, 3; raise --beam-size"),
@@ -341,7 +343,7 @@ def test_a_checkpoint_that_is_named_is_read_where_the_index_is_damaged(nmt, mode
     steps = ", ".join(str(int(path.name[5:])) for path in sorted((run / "checkpoints").glob("step-*")))
     refused = nmt("translate", "--model", run, stdin=b"The car\n")
     assert refused.code == 2
-    assert refused.err.endswith(f"Put the file back from a copy, or give one with --checkpoint: {steps}\n")
+    assert refused.err.endswith(f". Restore it from a backup, or give a checkpoint with --checkpoint: {steps}\n")
     for step in steps.split(", "):
         given = ("translate", "--checkpoint", step, "--model")
         assert nmt(*given, run, stdin=b"The car\n").out == nmt(*given, model, stdin=b"The car\n").out != b""
@@ -423,7 +425,7 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
 
 def test_lines_with_a_tag_that_has_no_partner_are_counted(nmt, model: Path):
     text = b"Where is <b>the red car?\nWhere is the red</b> car?\n<i>Where</i> is<br> the <x/> car?\nWhere?\n"
-    told = "warning: 2 lines with a tag that is not closed, or closed but not opened. Such a tag is kept, but it"
+    told = "warning: 2 lines have an opening tag without a closing one, or the other way round. Such tags are kept"
     result = nmt("translate", "--model", model, "--markup", stdin=text)
     assert result.code == 0
     assert result.err.count(told) == 1
@@ -465,11 +467,11 @@ def test_what_is_wrong_with_a_shortlist_is_said(nmt, model: Path, corpus: Path, 
     empty = tmp_path / "empty"
     empty.touch()
     result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
-    assert (result.code, result.err) == (2, f"nmt: {empty} is empty; a shortlist is learnt from parallel text\n")
+    assert (result.code, result.err) == (2, f"nmt: {empty} is empty; a shortlist is learned from parallel text\n")
     empty.write_text("\n\n")
     result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
     assert (result.code, result.err.splitlines()[-1]) == (
-        2, f"nmt: {empty} | {empty}: no pair has text on both sides; a shortlist is learnt from parallel text",
+        2, f"nmt: {empty} | {empty}: no pair has text on both sides; a shortlist is learned from parallel text",
     )  # fmt: skip
     assert not (tmp_path / "out").exists()
 

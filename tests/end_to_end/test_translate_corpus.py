@@ -95,7 +95,7 @@ def test_where_ray_is_missing_an_address_says_what_to_install(model: Path, corpu
     )  # fmt: skip
     result = finished(process)
     assert (result.code, result.out) == (2, b"")
-    assert result.err == "nmt: this needs Ray: pip install 'nmt-cli[ray]' (no ray here)\n"
+    assert result.err == "nmt: --address needs Ray: pip install 'nmt-cli[ray]' (no ray here)\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -139,10 +139,10 @@ def test_ray_is_not_needed_on_one_machine_and_options_that_do_nothing_are_named(
         (("--checkpoint", "41"), "there is no checkpoint '41'; there are: "),
         (("--model", "/tmp/nothing-here"), "/tmp/nothing-here: there is no such model directory"),
         (("--shortlist", "none"), "none: cannot be read: no such file or directory"),
-        (("--address", "localhost:1"), "--address localhost:1: nobody answers there: "),
+        (("--address", "localhost:1"), "--address localhost:1: no Ray cluster answers there ("),
         (("--address", "ray://x:1"), "--address ray://x:1: must be auto, local or HOST:PORT, as `ray start` says it"),
         (("--target-lang", "de"), "translates en-fr, not ?-de"),
-        (("--field", "text"), "--field text: no input is called .jsonl or .jsonl.gz"),
+        (("--field", "text"), "--field text: no input ends in .jsonl or .jsonl.gz"),
         (("--output-field", "x", "--part-lines", "0"), "--part-lines"),
     ],
 )
@@ -171,10 +171,10 @@ def test_what_decides_the_translations_may_not_change_on_the_way(
     assert nmt("translate-corpus", *given, "--batch-tokens", "7", "--beam-size", "5").code == 0
     other = nmt("translate-corpus", *given, "--beam-size", "2", "--threads", "2")
     assert other.code == 2
-    assert "was begun with another beam_size (5 then, 2 now), threads (1 then, 2 now); repeat that" in other.err
+    assert "was begun with other options: --beam-size (was 5), --threads (was 1). Give the options" in other.err
     weights = nmt("translate-corpus", *given, "--checkpoint", "150")
     assert weights.code == 2
-    assert re.search(r"was begun with another model \(\w{16} then, \w{16} now\)", weights.err)
+    assert "was begun with other options: --model or --checkpoint. Give the options" in weights.err
 
 
 # Translation ------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_the_outputs_are_those_of_translate_whatever_the_files_hold(
     assert (again.code, again.out) == (0, b"")
     # Random bytes may look like a table, which is warned about.
     lines = [line for line in again.err.splitlines() if "/in/bytes: looks like" not in line]
-    assert lines == ["6 shards, 6 of them finished before; 0 parts of the others done before, 0 to do (0 lines)"]
+    assert lines == ["6 files, 6 finished before; 0 parts of the others done before, 0 to do (0 lines)"]
 
 
 def test_samples_are_those_of_translate(nmt, model: Path, corpus: Path, tmp_path: Path):
@@ -248,7 +248,7 @@ def test_the_work_of_a_killed_worker_is_done_by_another(
     os.kill(worker, signal.SIGKILL)
     result = finished(process)
     assert (result.code, result.out) == (0, b""), result.err
-    assert "a worker has ended by itself; others do its work\n" in result.err
+    assert "a worker process crashed; the others take over its work\n" in result.err
     assert (out / "long.en").read_bytes() == translated(nmt, model, long)
 
 
@@ -257,7 +257,7 @@ def test_a_line_over_which_three_workers_die_is_named_with_its_file_and_the_part
     source.write_text("a\nb\nc\nd\nkill\nf\n")
     with Corpus.held(tmp_path / "out"), Pool(Zygote(build_upper), workers=2) as pool:
         corpus = Corpus(tmp_path / "out", [source], {}, part_lines=2)
-        with pytest.raises(WorkersDied, match=f"^{source}: line 5: 3 processes have ended by themselves over it"):
+        with pytest.raises(WorkersDied, match=f"^{source}: line 5: 3 worker processes crashed at it"):
             _translate_parts(corpus, LinePool(pool, 2))
         assert corpus.num_parts == 1
 
@@ -285,10 +285,10 @@ def test_stopped_in_the_middle_the_same_command_goes_on(
     assert (stopped.code, stopped.out) == (code, b""), stopped.err
     assert not (out / "long.en").exists()
     if number != signal.SIGKILL:
-        assert stopped.err.endswith("nmt: stopped; what is done is kept, and the same command goes on\n")
+        assert stopped.err.endswith("nmt: stopped; finished parts are kept. Run the same command again to resume\n")
     again = finished(bulk(*given))
     assert again.code == 0, again.err
-    skipped = int(re.search(r"; (\d+) parts of the others done before", again.err)[1])
+    skipped = int(re.search(r"; (\d+) parts? of the others done before", again.err)[1])
     assert 0 < skipped < 60
     assert (out / "long.en").read_bytes() == translated(nmt, model, long)
     assert [path.name for path in (out / ".translate-corpus").iterdir() if path.is_dir()] == []
@@ -337,18 +337,24 @@ def test_a_pool_on_ray_is_like_any_other(tmp_path: Path):
     told = [
         line
         for line in ran.stderr.decode().splitlines()
-        if not line.startswith(("worker ready: ", "a worker has died: ", "a worker has ended by itself"))
+        if not line.startswith(("worker ready: ", "a worker process crashed"))
     ]
     assert told == [
         "['WAIT', 'WAIT']",
         "['WAIT', 'WAIT']",
-        "1 word kill: 3 processes have ended by themselves over it, probably because memory ran out",
+        (
+            "1 word kill: 3 worker processes crashed at it, probably because memory ran out; shorten it, or try fewer "
+            "--workers or a smaller --batch-tokens"
+        ),
         "2 cannot say that",
-        "1 a worker has failed. This is a mistake of the program:",
+        "1 a worker process has failed. This is a bug in nmt; please report it with these lines:",
         "['DIE', 'C']",
-        "1 the workers end one after the other before they have done anything",
+        (
+            "1 the worker processes crash before they have done anything, probably because memory is short; try "
+            "--workers 1"
+        ),
         "2 there is no such model",
-        "1 a worker has failed. This is a mistake of the program:",
+        "1 a worker process has failed. This is a bug in nmt; please report it with these lines:",
     ]
     assert ran.stdout == b"data\n"
 

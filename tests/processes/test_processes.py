@@ -110,7 +110,7 @@ def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_
     assert second.err == ""
     again = " again after 5 rewinds" if way == "rewind" else ""
     assert first.err.count("going back to update") == (5 if way == "rewind" else 0)
-    assert first.err.count(f"training has diverged{again}; begin anew in another model_dir") == 1
+    assert first.err.count(f"training has diverged{again}; train again in another model_dir") == 1
     assert json.loads((tmp_path / "run/checkpoints/index.json").read_text())["finished"] is None
 
 
@@ -136,8 +136,8 @@ def test_an_environment_that_is_half_of_a_start_is_refused(launch, config, envir
         [launch.program(sys.executable, "-m", "nmt_cli", "train", "--config", config, env=environment)]
     )
     assert outcome.err == (
-        f"nmt: the environment says WORLD_SIZE={environment['WORLD_SIZE']}, so this is one of several processes, "
-        f"but {unread} cannot be read from it; start all by torchrun, or unset WORLD_SIZE to train alone\n"
+        f"nmt: WORLD_SIZE is {environment['WORLD_SIZE']}, but {unread} cannot be read from the environment; start the "
+        "processes with torchrun, or unset WORLD_SIZE to train alone\n"
     )
     assert outcome.code == 2
 
@@ -161,7 +161,7 @@ def test_a_process_that_dies_ends_the_others_with_the_reason(launch, config):
     last = first.err.splitlines()[-1]
     assert last.startswith("nmt: rank 0 on ")
     assert "lost another process (connection" in last
-    assert last.endswith("The last checkpoint is whole, and the same command goes on from it")
+    assert last.endswith("Run the same command again to resume from the last checkpoint")
 
 
 def wait_for_step(run, step):
@@ -366,4 +366,6 @@ def test_a_checkpoint_that_one_process_does_not_see_yet_is_noticed(launch, confi
     program = tmp_path / "different.py"
     program.write_text(DIFFERENT)
     told = refused(launch.python(2, program, "checkpoint", *train(config, "training.max_steps=6")[2:]))
-    assert "rank 1 finds the checkpoint of step 0 there, rank 0 the one of step 3; run the same command again" in told
+    assert (
+        "rank 1 finds the checkpoint of update 0 there, rank 0 the one of update 3; run the same command again" in told
+    )

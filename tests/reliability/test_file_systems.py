@@ -103,7 +103,7 @@ def test_a_directory_that_fails_on_its_way_to_the_disk_is_not_passed_over(
 ):
     no_directory_sync[0] = errno.EIO
     result = nmt("encode", text, "--model", model, "-o", text.with_name("out"))
-    assert (result.code, result.err) == (1, "nmt: input or output: input/output error\n")
+    assert (result.code, result.err) == (1, "nmt: reading or writing failed: input/output error; check the disk\n")
 
 
 def test_a_file_that_cannot_be_pushed_to_the_disk_is_absent(nmt, model: Path, text: Path, monkeypatch):

@@ -235,9 +235,9 @@ def moment(header: dict) -> dict:  # type: ignore[type-arg]
 
 
 RESUMED = {
-    "state of nothing": ("state", lambda path: path.write_text("{}"), "does not hold the state of a training"),
-    "state with words": ("state", in_json(step="x"), "step is 'x'"),
-    "state with another key": ("state", in_json(hook=1), "does not hold the state of a training"),
+    "state of nothing": ("state", lambda path: path.write_text("{}"), "is damaged: it is not the state of a training"),
+    "state with words": ("state", in_json(step="x"), 'step is "x"'),
+    "state with another key": ("state", in_json(hook=1), "is damaged: it is not the state of a training"),
     "state cut": ("state", lambda path: os.truncate(path, 30), "is not valid JSON"),
     "moments cut": ("moments", lambda path: os.truncate(path, path.stat().st_size // 2), "not a whole safetensors"),
     "moments of others": (
@@ -250,7 +250,7 @@ RESUMED = {
     "moments of fewer": (
         "moments",
         lambda path: with_header(path, lambda h: {k.replace("optimizer.0.", "optimizer.99."): h[k] for k in h}),
-        "which is nothing of this optimizer",
+        "which this optimizer does not have",
     ),
     "moments missing": ("moments", lambda path: path.unlink(), "there is no such file"),
 }  # fmt: skip
@@ -269,7 +269,7 @@ def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faul
     assert outcome.code == 0, outcome.err
     (warning,) = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
     assert message in warning
-    assert warning.endswith("; going on from update 50, the newest whole checkpoint")
+    assert warning.endswith("; resuming from update 50, the newest whole checkpoint")
     records = map(json.loads, (stranger / "metrics.jsonl").read_text().splitlines())
     steps = [record["step"] for record in records if record["event"] == "checkpoint"]
     assert steps == [50, 100, 102]

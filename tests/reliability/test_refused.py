@@ -106,8 +106,8 @@ NO_PLACE_FOR_THE_DEMO = {
     "a configuration of the user's": (
         ["mine/config.yaml", "mine/metrics.jsonl"],
         (
-            "mine/metrics.jsonl: is in the way. A run writes files of this name, and this one comes from no run: there "
-            "is no config.yaml of a run beside it. Move it elsewhere, or choose another model_dir"
+            "mine/metrics.jsonl: exists but does not belong to a run (no config.yaml of a run beside it), and the run "
+            "would overwrite it. Move it elsewhere, or choose another model_dir"
         ),
     ),
     "a tokenizer of the user's": (
@@ -163,7 +163,7 @@ def test_a_key_that_was_edited_in_the_configuration_of_the_run_itself_is_refused
     assert result.code == 2, result.err
     assert result.err.replace(f"{here}/", "") == (
         f"nmt: run/config.yaml: was changed after the run began; these keys differ: {told}. "
-        "Set them back to resume it, or choose another model_dir\n"
+        "Set them back to resume, or choose another model_dir\n"
     )
     assert files(here) == files_before
 
@@ -176,7 +176,7 @@ def test_a_state_with_a_damaged_configuration_is_refused(nmt, config: Path, here
     path.write_text(json.dumps({**json.loads(path.read_text()), "configuration": damaged}))
     result = nmt("train", "--config", config, "--set", "training.max_steps=2")
     assert result.code == 2
-    assert "run/checkpoints: the state of the training is damaged: its configuration is no JSON. Put" in result.err
+    assert "run/checkpoints: the state of the training is damaged: its configuration is not valid" in result.err
     assert "Traceback" not in result.err
 
 

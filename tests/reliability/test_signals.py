@@ -28,7 +28,7 @@ from nmt_cli.training import validation
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests/models/format-1/run"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-SAVED = "is saved; the same command goes on from there"
+SAVED = "is saved; run the same command again to resume"
 some_signals = pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=() if n == signal.SIGHUP else pytest.mark.soak, id=n.name) for n in CODES],
@@ -320,8 +320,8 @@ def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path,
     with monkeypatch.context() as patched:
         interrupt(patched, "in the translation", at_call=2)
         assert nmt(*train(config, "run", *sets)).code == 143
-    assert "finished: no better validation in 1" in nmt(*train(config, "run", *sets)).err
-    assert "finished already (no better validation in 1)" in nmt(*train(config, "run", *sets)).err
+    assert "finished: patience 1 reached without a better score" in nmt(*train(config, "run", *sets)).err
+    assert "finished already (patience 1 reached without a better score)" in nmt(*train(config, "run", *sets)).err
     assert all_of(config.parent / "run") == all_of(config.parent / "whole")
 
 

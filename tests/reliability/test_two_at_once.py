@@ -72,6 +72,6 @@ def test_an_average_is_of_checkpoints_that_are_there_though_a_training_goes_on(
     monkeypatch.setattr(Checkpoints, "index", index)
     result = nmt("average", "--model", directory, which, "1", "--name", "mean")
     assert result.code == 0, result.err
-    assert "mean of steps 103 -> " in result.err
+    assert "mean of the checkpoints 103 -> " in result.err
     mean = load_file(directory / "checkpoints/mean/model.safetensors")
     assert all((tensor == 103).all() for tensor in mean.values())

@@ -239,7 +239,7 @@ def test_records_without_a_field_are_passed_over(tmp_path):
 
 def test_curves_of_nothing_are_refused(tmp_path):
     for runs in ({}, {"run": []}, {"run": [{"event": "checkpoint", "step": 1, "loss": 1.0}]}):
-        with pytest.raises(InputError, match=r"c\.png: nothing to draw: no train or validation record has a step and"):
+        with pytest.raises(InputError, match=r"c\.png: nothing to draw: there is no loss yet; wait for the first"):
             draw_curves(runs, tmp_path / "c.png")
 
 
@@ -264,7 +264,7 @@ def test_no_axis_of_scores_goes_beyond_what_a_score_may_be(tmp_path):
 
 
 def test_lengths_of_nothing_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"l\.png: nothing to draw: no length bucket holds a sentence"):
+    with pytest.raises(InputError, match=r"l\.png: nothing to draw: there are no sentences"):
         draw_lengths({"a": BUCKETS[2:]}, tmp_path / "l.png")
 
 

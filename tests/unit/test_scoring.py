@@ -209,14 +209,14 @@ def _input_error(function, *arguments, **options):
 
 
 def test_unequal_line_counts_are_refused_with_names_and_counts():
-    belong = "line by line they must belong together"
+    belong = "line i of one must belong to line i of the other, so the counts must be equal"
     assert (
         _input_error(score_corpus, ["a"], [["a"], ["a", "b"]])
-        == f"unequal line counts: the system has 1 line, reference 2 has 2 lines; {belong}"
+        == f"the system has 1 line and reference 2 has 2 lines; {belong}"
     )
     assert (
         _input_error(scoring.check_line_counts, [("h.de", 3), ("r.de", 3), ("s.en", 0)])
-        == f"unequal line counts: h.de has 3 lines, s.en has 0 lines; {belong}"
+        == f"h.de has 3 lines and s.en has 0 lines; {belong}"
     )
     assert "the baseline has 0 lines" in _input_error(paired_bootstrap, ["a"], [], [["a"]])
     assert "the system has 2 lines" in _input_error(score_by_length, ["a"], ["a", "b"], [["a", "b"]])
@@ -224,19 +224,18 @@ def test_unequal_line_counts_are_refused_with_names_and_counts():
 
 def test_nothing_to_score_is_refused():
     assert _input_error(score_corpus, [], [[]]) == "the system: there are no lines"
-    assert _input_error(score_corpus, ["a"], []) == "no reference to score against"
+    assert _input_error(score_corpus, ["a"], []) == "no reference is given; give at least one"
 
 
 def test_an_unknown_metric_is_answered_with_the_choices():
     assert (
-        _input_error(score_corpus, SYSTEM, [FIRST], metrics=["blue"])
-        == "unknown metric 'blue'; choose from bleu, chrf, ter"
+        _input_error(score_corpus, SYSTEM, [FIRST], metrics=["blue"]) == "metric blue: must be one of bleu, chrf, ter"
     )
 
 
 def test_an_unknown_tokenizer_is_answered_with_the_choices():
     message = _input_error(score_corpus, SYSTEM, [FIRST], tokenize="14a")
-    assert message.startswith("unknown tokenizer '14a'; choose from none, zh, 13a, intl, char, ja-mecab, ko-mecab, spm")
+    assert message.startswith("tokenizer 14a: must be one of none, zh, 13a, intl, char, ja-mecab, ko-mecab, spm")
 
 
 @pytest.mark.parametrize(("name", "module", "extra"), [("ja-mecab", "ja", "ja"), ("ko-mecab", "ko", "ko")])
@@ -244,14 +243,14 @@ def test_a_tokenizer_without_its_package_says_what_to_install(name, module, extr
     monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{module}_mecab.MeCab", None)
     assert (
         _input_error(scoring.check_tokenizer, name)
-        == f"the tokenizer '{name}' cannot be used here; install it: pip install 'sacrebleu[{extra}]'"
+        == f"tokenizer {name}: cannot be used here; install it: pip install 'sacrebleu[{extra}]'"
     )
 
 
 def test_a_tokenizer_without_its_model_says_how_to_fetch_it_and_fetches_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(scoring, "SACREBLEU_DIR", str(tmp_path))
     assert _input_error(scoring.check_tokenizer, "flores200") == (
-        "the tokenizer 'flores200' needs a model file that is not there; fetch it once:\n"
+        "tokenizer flores200: needs a model file that is not there; fetch it once:\n"
         f"  curl -L --create-dirs -o {tmp_path}/models/flores200sacrebleuspm https://tinyurl.com/flores200sacrebleuspm"
     )
     assert list(tmp_path.iterdir()) == []
@@ -282,8 +281,8 @@ PLAIN = ["This is it, isn't it?", "", "Yes. Well-known, e.g. 3.5 , he said.", "C
 )
 def test_tokenised_text_is_recognised(lines, words):
     assert looks_tokenised(lines) == (
-        f"{words}: this looks like tokenised text, and its score compares with no other; "
-        "detokenise it, or say --tokenize none if it is meant to be so"
+        f"{words}: this looks like tokenised text, whose score cannot be compared with others; "
+        "detokenise it, or give --tokenize none if it is meant to be tokenised"
     )
     assert looks_like_pieces(lines) is None
 

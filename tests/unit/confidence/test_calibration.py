@@ -101,9 +101,9 @@ def test_two_lines_judge_each_other():
     [
         (
             lambda values: values.update(format=2),
-            "has format version 2, this program reads 1; fit it anew: nmt evaluate",
+            "has format version 2, this program reads 1; fit it again: nmt evaluate",
         ),
-        (lambda values: values.pop("words"), "is damaged; fit it anew: nmt evaluate --calibrate --model "),
+        (lambda values: values.pop("words"), "is damaged; fit it again: nmt evaluate --calibrate --model "),
         (lambda values: values["words"]["weights"].pop(), "is damaged"),
         (lambda values: values["words"]["features"].reverse(), "is damaged"),
         (lambda values: values["lines"].update(bias=float("nan")), "is damaged"),

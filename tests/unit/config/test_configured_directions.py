@@ -80,7 +80,7 @@ def test_a_language_twice_is_refused():
 
 def test_a_text_in_a_direction_that_is_not_trained_is_refused():
     assert problems(("vi", "en"), ("fr", "en"), test=[text("fr", "vi", name="t")]) == (
-        "config: data.test.0: is in the direction fr-vi, in which nothing is trained; there are: vi-en, fr-en"
+        "config: data.test.0: no training corpus has its direction, fr-vi; the directions are vi-en, fr-en"
     )
 
 
@@ -106,5 +106,5 @@ def test_text_in_one_language_belongs_to_the_only_language_of_its_side_or_names_
     )
     texts = {"target": [{"text": "m.vi", "lang": "vi"}]}
     assert problems(("vi", "en"), ("fr", "en"), monolingual=texts) == (
-        "config: data.monolingual.target.0: vi is no target language; there are: en"
+        "config: data.monolingual.target.0: vi is not a target language; there are: en"
     )

@@ -42,7 +42,7 @@ def test_what_is_wrong_by_itself_and_what_does_not_agree_are_named_together(prob
         "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
     ]
     assert problems("tokenizer.joint=false", "bogus=1", "training.max_steps=many") == [
-        'c.yaml: training.max_steps: must be an integer, is "many"',
+        'c.yaml: training.max_steps: must be a whole number, is "many"',
         "c.yaml: unknown key 'bogus'; `nmt schema` lists the keys",
         "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
     ]
@@ -50,10 +50,10 @@ def test_what_is_wrong_by_itself_and_what_does_not_agree_are_named_together(prob
 
 def test_no_problem_is_made_by_leaving_out_what_is_wrong(problems):
     assert problems("data.dev.source=3", "data.dev.target=b", "training.schedule=plateau") == [
-        "c.yaml: data.dev.source: must be a string, is 3"
+        "c.yaml: data.dev.source: must be text, is 3"
     ]
     assert problems("model.embedding_size=many", "model.decoder.readout_size=8") == [
-        'c.yaml: model.embedding_size: must be an integer, is "many"'
+        'c.yaml: model.embedding_size: must be a whole number, is "many"'
     ]
 
 
@@ -85,7 +85,7 @@ def test_a_decoder_that_never_sees_the_source_is_refused(problems):
 def test_an_override_that_cannot_be_applied_hides_no_other_problem(problems):
     assert problems("nokey", "training.foo=1", "data.train.9.source=x") == [
         "--set nokey: must be KEY=VALUE, such as training.max_steps=100",
-        "--set data.train.9.source=x: '9' is not one of the 1 entries, numbered from 0",
+        "--set data.train.9.source=x: there is no entry 9; the list has 1, numbered from 0",
         "c.yaml: unknown key 'training.foo'; `nmt schema` lists the keys",
     ]
 
@@ -109,7 +109,9 @@ def test_an_override_from_setting_gives_the_text(problems, text):
 
 @pytest.mark.parametrize("key", ["tokenizer.symbols.0.x", "tokenizer.symbols.0.x.y"])
 def test_an_override_below_a_single_value_is_refused(problems, key):
-    assert problems("tokenizer.symbols=[<a>]", f"{key}=1") == [f"--set {key}=1: there is no 'x' below a single value"]
+    assert problems("tokenizer.symbols=[<a>]", f"{key}=1") == [
+        f"--set {key}=1: the part before .x is a single value, not a section with keys"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,9 @@ def test_tags_are_refused_where_they_stand(value):
 
 
 def test_text_that_is_no_unicode_is_said_to_be_that(problems):
-    assert problems('name="\\ud800"') == ["c.yaml: holds text, or a path, that cannot be written in Unicode"]
+    assert problems('name="\\ud800"') == [
+        "c.yaml: holds text that cannot be written in UTF-8, such as a file name in another encoding; correct it"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -153,10 +157,10 @@ def test_a_coverage_that_sentencepiece_does_not_take_is_refused_by_its_key(probl
 @pytest.mark.parametrize(
     ("symbols", "message"),
     [
-        ("[<pad>]", "c.yaml: tokenizer.symbols: <pad> is a piece of every vocabulary; choose another"),
-        ("[</s>]", "c.yaml: tokenizer.symbols: </s> is a piece of every vocabulary; choose another"),
-        ("[<0x41>]", "c.yaml: tokenizer.symbols: <0x41> is a piece of every vocabulary; choose another"),
-        ("[<a>, <b>, <a>]", "c.yaml: tokenizer.symbols: <a> stands twice"),
+        ("[<pad>]", "c.yaml: tokenizer.symbols: <pad> is reserved; choose another"),
+        ("[</s>]", "c.yaml: tokenizer.symbols: </s> is reserved; choose another"),
+        ("[<0x41>]", "c.yaml: tokenizer.symbols: <0x41> is reserved; choose another"),
+        ("[<a>, <b>, <a>]", "c.yaml: tokenizer.symbols: <a> is given twice"),
     ],
 )
 def test_symbols_that_no_tokenizer_can_have_are_refused(problems, symbols, message):
@@ -186,7 +190,7 @@ NAME_IN_WORDS = "must be a name without slashes, backslashes and control charact
         ("name=en/de", f'name: {NAME_IN_WORDS}, is "en/de"'),
         ("data.test=[{name: .., source: a, target: b}]", f'data.test.0.name: {NAME_IN_WORDS}, is ".."'),
         ("training.device=gpu", 'training.device: must be auto, cpu, cuda, or a GPU such as cuda:0, is "gpu"'),
-        ('tokenizer.symbols=["a b"]', 'tokenizer.symbols.0: must be text without blanks, is "a b"'),
+        ('tokenizer.symbols=["a b"]', 'tokenizer.symbols.0: must be text without spaces, is "a b"'),
         ('data.train.0.alignment="a\\nb"', 'data.train.0.alignment: must be a path without line breaks, is "a\\nb"'),
         ('data.licence=" "', 'data.licence: must be one line of text, is " "'),
     ],
@@ -249,15 +253,15 @@ def test_a_number_of_updates_alone_decides_the_length(tmp_path):
     ("text", "message"),
     [
         ("a:\n  b: 1\n c: 2\n", "here:3:2: not valid YAML: the indentation differs from the lines above"),
-        ("a: 1\n  b: 2\n", "here:2:4: not valid YAML: a second key in one line, or a wrong indentation"),
-        ("a:\n\tb: 1\n", "here:2:1: not valid YAML: a tab; indent with blanks"),
+        ("a: 1\n  b: 2\n", "here:2:4: not valid YAML: two keys on one line, or wrong indentation"),
+        ("a:\n\tb: 1\n", "here:2:1: not valid YAML: a tab; indent with spaces"),
         ("a: {x: 1\nb: 2\n", "here:2:2: not valid YAML: a comma is missing before this, or } to close"),
         ("b: 2\na: 'x\n", "here:3:1: not valid YAML: a quotation mark that was opened in line 2 is not closed"),
-        ("a: 1\nb:2\n", "here:3:1: not valid YAML: line 2 has no colon with a blank behind it"),
-        ("a: @x\n", "here:1:4: not valid YAML: text that begins with @ stands in quotes"),
+        ("a: 1\nb:2\n", "here:3:1: not valid YAML: line 2 has no colon followed by a space"),
+        ("a: @x\n", "here:1:4: not valid YAML: put text that begins with @ in quotes"),
         ("a: 'it's'\n", "here:1:8: not valid YAML: there is text behind the value"),
-        ("a: - b\n", "here:1:4: not valid YAML: an item of a list begins on a line of its own"),
-        ("a: 1\n---\nb: 2\n", "here:2:1: not valid YAML: a second document begins here"),
+        ("a: - b\n", "here:1:4: not valid YAML: begin each item of a list on a line of its own"),
+        ("a: 1\n---\nb: 2\n", "here:2:1: not valid YAML: --- begins a second YAML document here; remove it"),
     ],
 )
 def test_what_is_wrong_in_yaml_is_said_in_plain_words(text: str, message: str):

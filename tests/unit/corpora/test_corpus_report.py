@@ -84,7 +84,7 @@ def test_invalid_text_is_a_problem_only_where_training_stops_at_it(write):
         of_training(corpus, LengthLimits(invalid_utf8=policy)) for policy in ("error", "skip", "replace")
     )
     assert stopped.problems == [
-        "train.en:41: is one of 2 lines not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace"
+        "train.en:41: is one of 2 lines not valid UTF-8; fix the line, or set data.invalid_utf8 to skip or replace"
     ]
     assert (skipped.problems, skipped.num_kept) == ([], 40)
     assert (replaced.problems, replaced.num_kept) == ([], 42)

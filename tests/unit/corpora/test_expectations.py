@@ -83,7 +83,7 @@ def test_the_time_is_measured_unless_it_is_switched_off(config, monkeypatch):
     monkeypatch.setattr(measuring, "measure_speed", lambda *_: pytest.fail("was measured"))
     assert expected(config, "--no-measure")["minutes"] is None
     out = run_here("check", "--config", str(config), "--no-measure").out.decode()
-    assert "\nto expect, as an estimate\n  time      12 updates, " in out
+    assert "\nestimates\n  time      12 updates, " in out
     assert "; the time was not measured\n" in out
     refused = run_here("check", "--config", str(config), "--set", "data.max_length=1")
     assert (refused.code, "the time was not measured" in refused.out.decode()) == (2, False)

@@ -46,11 +46,19 @@ def test_frozen_rows_get_no_gradient(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the 1 1\nis 1\n", "vectors:2: has 1 numbers after the word, model.embedding_size is 2"),
-        ("the 1 1\nis 1 2 3\n", "vectors:2: has 3 numbers after the word, model.embedding_size is 2"),
-        ("the 1 nan\n", "vectors:1: holds a number that is not finite"),
-        ("the 1 1e999\n", "vectors:1: holds a number that is not finite"),
-        ("the 1 one\n", "vectors:1: could not convert string to float: 'one'; a line is a word and its numbers"),
+        (
+            "the 1 1\nis 1\n",
+            "vectors:2: has 1 numbers after the word, but model.embedding_size is 2; set it to 1, or take other "
+            "vectors",
+        ),
+        (
+            "the 1 1\nis 1 2 3\n",
+            "vectors:2: has 3 numbers after the word, but model.embedding_size is 2; set it to 3, or take other "
+            "vectors",
+        ),
+        ("the 1 nan\n", "vectors:1: has a number that is not finite; remove the line, or take other vectors"),
+        ("the 1 1e999\n", "vectors:1: has a number that is not finite; remove the line, or take other vectors"),
+        ("the 1 one\n", "vectors:1: 'one' is not a number; a line is a word and its numbers"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said(tmp_path, text, message):
@@ -61,5 +69,5 @@ def test_what_is_wrong_with_a_line_is_said(tmp_path, text, message):
 def test_the_size_is_seen_in_the_first_line(tmp_path):
     (tmp_path / "vectors").write_text("9 3\nthe 1 1 1\nis 1\n")
     check_embeddings(tmp_path / "vectors", 3)
-    with pytest.raises(InputError, match=r"vectors:2: has 3 numbers after the word, model\.embedding_size is 4"):
+    with pytest.raises(InputError, match=r"vectors:2: has 3 numbers after the word, but model\.embedding_size is 4"):
         check_embeddings(tmp_path / "vectors", 4)

@@ -313,7 +313,7 @@ def test_encodings_are_read_as_browsers_read_them(label: str, codec: str, text: 
         (b"<p>one</p>\n<!-- x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
         (b"<script>\nvar x", "a.html:1: the page ends within <script>; the file is cut off"),
         (b"<html>\n<body><div>\n<p>one", "a.html:3: the page ends before </div>, which belongs to line 2; the file"),
-        (b"\n" + b"<div>" * 1001, "a.html:2: elements lie within elements more than 1,000 deep"),
+        (b"\n" + b"<div>" * 1001, "a.html:2: elements are nested more than 1,000 deep; nest them less"),
         (b"<p>\n" * 12_000_000, "a.html:8000001: the document is larger than 32 MB; cut it into parts"),
     ],
 )

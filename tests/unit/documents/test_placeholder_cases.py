@@ -120,7 +120,7 @@ def test_what_is_put_back_is_counted():
     counts = DocumentCounts()
     translate_paragraphs(["The car of %s is red."], forgetful, SPLIT, counts)
     assert counts.put_back == 1
-    assert "1 segment of 1 with a placeholder that the model lost" in counts.warnings()[0]
+    assert "in 1 of 1 text the model lost a placeholder" in counts.warnings()[0]
 
 
 def test_texts_without_codes_stay_as_the_model_says_them():

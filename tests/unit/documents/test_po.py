@@ -106,7 +106,7 @@ def test_a_number_of_plural_forms_that_no_language_has_is_not_believed(number):
     ],
 )
 def test_a_long_damaged_line_is_refused_without_long_thought(text):
-    with pytest.raises(InputError, match="is no line of a PO file"):
+    with pytest.raises(InputError, match="is not a line of a PO file"):
         translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)
 
 
@@ -320,12 +320,12 @@ def test_a_lost_placeholder_is_counted():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('msgid "a', "a.po:8: is no line of a PO file"),
+        ('msgid "a', "a.po:8: is not a line of a PO file"),
         ('msgid "a"\n', "a.po:8: the entry has no msgid with a msgstr; the catalogue is damaged or cut off"),
-        ('msgid "a"\nmsgid "b"\n', "a.po:9: msgid stands twice in an entry; mend it"),
-        ('msgid "a"\nmsgstr ""\nmsgstr "b"\n', "a.po:10: msgstr stands twice in an entry; mend it"),
-        ('# c\n"a"\n', "a.po:9: a text in quotes belongs to no msgid or msgstr; mend it"),
-        ("hello\n", "a.po:8: is no line of a PO file"),
+        ('msgid "a"\nmsgid "b"\n', "a.po:9: msgid is given twice in an entry; fix it"),
+        ('msgid "a"\nmsgstr ""\nmsgstr "b"\n', "a.po:10: msgstr is given twice in an entry; fix it"),
+        ('# c\n"a"\n', "a.po:9: a text in quotes belongs to no msgid or msgstr; fix it"),
+        ("hello\n", "a.po:8: is not a line of a PO file"),
     ],
 )
 def test_bad_catalogues_are_refused_with_their_line(text: str, message: str):

@@ -136,7 +136,7 @@ def test_text_behind_an_empty_line_within_a_cue_stays_and_is_told():
     text = "1\n00:00:01,000 --> 00:00:02,000\none\n\nmore text\n\n2\n00:00:03,000 --> 00:00:04,000\ntwo\n"
     done = translate_document("a.srt", text.encode(), upper, SPLIT, target_lang=None)
     assert done.content.decode() == text.replace("\none", "\nONE").replace("two", "TWO")
-    assert done.counts.notes == ["line 5, left as it stands: text after the blank line that ends a cue"]
+    assert done.counts.notes == ["line 5, left as it is: text after the blank line that ends a cue"]
 
 
 @pytest.mark.parametrize("text", ["one", "one\ntwo", ""])

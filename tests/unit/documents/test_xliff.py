@@ -245,7 +245,7 @@ def test_a_file_in_the_same_language_or_in_none_keeps_its_translations(language:
         (b"<tmx/>", "a.xlf:1: is a TMX file, but a document in text is expected here"),
         (b"<other/>", "a.xlf:1: has no element <xliff>, so it is not XLIFF"),
         (b'<!DOCTYPE x [\n<!ENTITY a "b">]><xliff/>', "a.xlf:2: declares the entity a; take the declaration out"),
-        (b"<xliff>" + b"\n<g>" * 1001, "a.xlf:1001: elements lie within elements more than 1,000 deep"),
+        (b"<xliff>" + b"\n<g>" * 1001, "a.xlf:1001: elements are nested more than 1,000 deep; nest them less"),
     ],
 )
 def test_bad_files_are_refused_with_their_line(data: bytes, message: str):

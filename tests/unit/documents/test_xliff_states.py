@@ -96,7 +96,7 @@ def test_a_note_counts_the_texts_within_codes_which_stay():
     data = HEAD + unit.format("") * 2 + unit.format("<target>d</target>") + TEXT + END
     done = translate_document("a.xlf", data.encode(), upper, SPLIT, target_lang=None)
     assert done.counts.notes == [
-        "2 texts with a footnote or the like inside a code (sub), which stays in the source language"
+        "2 texts have a footnote or the like inside a code (sub), which stays in the source language"
     ]
     assert b'<target>A <ph id="1">x <sub>note <x id="2"/></sub><sub>b</sub></ph> C</target>' in done.content
     assert not translate_document("a.xlf", (HEAD + TEXT + END).encode(), upper, SPLIT, target_lang=None).counts.notes

@@ -90,7 +90,7 @@ def test_a_strangers_file_and_a_link_to_nothing_are_not_replaced(tmp_path):
     path = tmp_path / "page.html"
     check_replaceable(path)
     path.write_text("<html><title>mine</title>")
-    with pytest.raises(InputError, match="exists already and is no page of nmt export, so it is not replaced"):
+    with pytest.raises(InputError, match="exists already and is not a page of nmt export, so it is not replaced"):
         check_replaceable(path)
     path.write_text(render(MODELS), encoding="utf-8")
     check_replaceable(path)
@@ -199,5 +199,7 @@ def test_an_attention_without_equations_is_refused_by_its_name():
         context_size = 8
 
     model.decoder.recurrence.attention = Telepathy()
-    with pytest.raises(InputError, match="the page does not know this attention, Telepathy; use --format onnx, or nmt"):
+    with pytest.raises(
+        InputError, match="--format html: has no equations for the attention Telepathy; use nmt translate or nmt"
+    ):
         model_record(Packer(), model)

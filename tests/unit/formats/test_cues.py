@@ -87,7 +87,7 @@ def test_a_damaged_cue_costs_that_one_and_is_named(tmp_path, damage, line):
     done = translated(cues.format("a dog.", "a cat.").encode(), "a.srt")
     assert done.content.decode() == cues.format("A DOG.", "A CAT.")
     (note,) = done.counts.notes
-    assert note.startswith(f"line {line}, left as it stands: a cue with times such as")
+    assert note.startswith(f"line {line}, left as it is: a cue with times such as")
     for language, texts in (("en", ("a dog.", "a cat.")), ("fr", ("un chien.", "un chat."))):
         (tmp_path / f"a.{language}.srt").write_text(cues.format(*texts))
     made = imported(tmp_path / "a.en.srt", tmp_path / "a.fr.srt")
@@ -101,7 +101,7 @@ def test_subtitles_in_an_older_encoding_become_utf_8():
     assert done.content.decode() == cues.replace("Where is the café", "WHERE IS THE CAFÉ").replace(
         "They are rich", "THEY ARE RICH"
     )
-    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252, and is in UTF-8 now"]
+    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252; the output is in UTF-8"]
 
 
 @pytest.mark.parametrize(

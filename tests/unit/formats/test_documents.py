@@ -44,21 +44,21 @@ def test_regions_and_variants_of_a_language_are_its_text(tmp_path):
 def test_text_of_another_region_than_is_asked_for_is_taken_with_a_warning(tmp_path, capsys):
     def warnings(*path, **languages):
         imported(*path, **languages)
-        return [line for line in capsys.readouterr().err.split("\n") if "is taken for" in line]
+        return [line for line in capsys.readouterr().err.split("\n") if "is used as" in line]
 
     units = [unit(en="a", pt_BR="b", pt_PT="c"), unit(en="d", pt_PT="e")]
     path = tmx(tmp_path, *units)
-    message = f"warning: {path}: its pt-PT is taken for pt-BR"
+    message = f"warning: {path}: text marked pt-PT is used as pt-BR"
     assert warnings(path, target="pt-BR") == [message]
     assert warnings(path, source="en-GB", target="pt") == []
     assert warnings(tmx(tmp_path, units[0]), target="pt_br") == []
     path = tmp_path / "m.xlf"
     path.write_text(XLIFF.format(two_sides("a", "b") * 2).replace('"fr"', '"fr-CA"'), encoding="utf-8")
-    message = f"warning: {path}: its fr-CA is taken for fr-FR"
+    message = f"warning: {path}: text marked fr-CA is used as fr-FR"
     assert warnings(path, target="fr-FR") == warnings(path, source="fr-FR", target="en") == [message]
     path = tmp_path / "m.po"
     path.write_text('msgid ""\nmsgstr ""\n"Language: fr_CA\\n"\n\nmsgid "a"\nmsgstr "b"\n', encoding="utf-8")
-    assert warnings(path, target="fr-FR") == [f"warning: {path}: its fr_CA is taken for fr-FR"]
+    assert warnings(path, target="fr-FR") == [f"warning: {path}: text marked fr_CA is used as fr-FR"]
     assert warnings(path, target="fr") == []
 
 
@@ -119,8 +119,8 @@ def test_entities_are_refused_and_nothing_is_fetched(tmp_path, declaration, kind
     [
         ("a &nbsp; b", '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', None),
         ("a &foo; b", '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', r"m\.tmx:1: uses the entity &foo;, whose text is not in"),
-        ("a < b", "", r"m\.tmx:1: is not well-formed XML: not well-formed \(invalid token\); mend the line"),
-        ("<seg>" * 2000, "", r"m\.tmx:1: has elements within elements a thousand deep"),
+        ("a < b", "", r"m\.tmx:1: is not well-formed XML: not well-formed \(invalid token\); fix the line"),
+        ("<seg>" * 2000, "", r"m\.tmx:1: elements are nested more than 1,000 deep; nest them less"),
     ],
 )
 def test_damage_is_refused_at_the_line(tmp_path, text, begin, message):

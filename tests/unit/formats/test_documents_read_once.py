@@ -32,7 +32,7 @@ def test_an_odd_character_costs_its_unit_and_is_named(tmp_path, odd, what):
     done = translated(before.encode(), "m.xlf")
     after = before.replace("a café</source>", "a café</source><target>A CAFÉ</target>")
     assert done.content.decode() == after.replace("a dog</source>", "a dog</source><target>A DOG</target>")
-    assert done.counts.notes == [f"line 4, left as it stands: the unit {what}"]
+    assert done.counts.notes == [f"line 4, left as it is: the unit {what}"]
     path = tmp_path / "m.xlf"
     path.write_bytes(before.replace("</source>", "</source><target>é</target>").encode())
     made = imported(path)
@@ -83,7 +83,7 @@ def test_a_document_that_declares_nothing_is_guessed_and_becomes_utf_8(name):
     text = {"a.html": "<p>a café</p>\n", "a.srt": "1\n00:01,000 --> 00:02,000\na café\n", "a.txt": "a café\n\n"}[name]
     done = translated(text.encode("cp1252"), name)
     assert done.content.decode() == text.replace("a café", "A CAFÉ")
-    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252, and is in UTF-8 now"]
+    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252; the output is in UTF-8"]
 
 
 @pytest.mark.parametrize("odd", [b"\xe9", b"\0"])
@@ -94,7 +94,7 @@ def test_a_byte_that_is_not_valid_costs_its_segment(name, odd):
     new = text.replace("a café", "A CAFÉ").replace("naïve", "NAÏVE")
     assert done.content == new.encode().replace(b"@", odd)
     (note,) = done.counts.notes
-    assert note.startswith("line 2, left as it stands: has a ")
+    assert note.startswith("line 2, left as it is: has a ")
 
 
 @pytest.mark.parametrize(

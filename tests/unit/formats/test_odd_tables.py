@@ -35,8 +35,8 @@ def test_a_table_with_two_readings_is_refused_with_both(tmp_path):
     with pytest.raises(InputError) as refusal:
         imported(tmp_path / "t.csv")
     assert str(refusal.value).endswith(
-        "several characters cut its rows alike: 'a red | dog;un chien'; or 'a red,dog | un chien'. Run the same "
-        "command with what is right: --separator ,; or --separator ';'"
+        "several separators fit equally well: 'a red | dog;un chien'; or 'a red,dog | un chien'. Run the same "
+        "command again with one of these: --separator ,; or --separator ';'"
     )
     assert imported(tmp_path / "t.csv", separator=";").pairs[0] == ("a red,dog", "un chien")
     (tmp_path / "t.txt").write_text("a#b\nc#d\n")
@@ -111,7 +111,7 @@ def test_cells_that_are_no_text_are_counted(tmp_path):
     book.save(tmp_path / "t.xlsx")
     made = imported(tmp_path / "t.xlsx")
     assert made.pairs == [("the car", "la voiture"), ("7", "7")]
-    assert made.report["skipped"] == {"a date, a formatted number or the like, which is no text": 5}
+    assert made.report["skipped"] == {"a date, a formatted number or the like, which is not text": 5}
 
 
 def test_regions_of_one_language_are_told_with_their_numbers(tmp_path, capsys):

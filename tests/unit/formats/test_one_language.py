@@ -74,7 +74,7 @@ def test_a_column_of_a_spreadsheet_or_a_table_is_a_text(tmp_path):
     book.save(tmp_path / "a.xlsx")
     assert lines(tmp_path / "a.xlsx")[-2:] == ["a dog", "b cat"]
     (tmp_path / "a.tsv").write_text("a dog\tun chien\nb cat\tun chat\n")
-    with pytest.raises(InputError, match=r"not certain which column is en\. .*: --columns 1; or --columns 2"):
+    with pytest.raises(InputError, match=r"cannot tell which column is en\. .*: --columns 1; or --columns 2"):
         lines(tmp_path / "a.tsv")
     assert lines(tmp_path / "a.tsv", columns="2") == ["un chien", "un chat"]
 
@@ -109,7 +109,7 @@ def test_a_directory_stands_for_the_files_in_it(tmp_path, capsys):
     made = import_pairs([str(folder)], str(tmp_path / "made"), Settings(Languages("en", "fr")))
     assert sorted(made.source.read_text().splitlines()) == ["a dog", "one dog"]
     said = capsys.readouterr().err
-    assert "README.txt: is text in one language, and its name does not say that it is one asked for" in said
+    assert "README.txt: is text in one language, and its name does not name en or fr" in said
     assert "c.png: is a picture" in said
     one = import_pairs([str(folder)], str(tmp_path / "one"), Settings(Languages("fr", "fr"), is_single=True))
     assert sorted(one.source.read_text().splitlines()) == ["All about dogs.", "un chien", "un chien"]

@@ -57,13 +57,13 @@ def test_a_valid_catalogue_may_have_any_layout(tmp_path, layout, filled):
 @pytest.mark.parametrize(
     ("damage", "line", "what"),
     [
-        ('msgid "bonjour\nmsgstr "x"\n', 7, "is no line of a PO file"),
-        ('msgid "bonjour"\nmsgstr salut\n', 8, "is no line of a PO file"),
-        ('msgid "bonjour"\nmsgstr "a"b"\n', 8, "is no line of a PO file"),
-        ('msgid "bonjour"\nmsgstr "a"\n"\n', 9, "is no line of a PO file"),
-        ('msgid "bonjour"\n', 10, "msgid stands twice in an entry"),
-        ('msgid "bonjour"\nmsgid_plural "b"\nmsgstr "a"\nmsgstr "b"\n', 10, "msgstr stands twice in an entry"),
-        ("<<<<<<< HEAD\n", 7, "is no line of a PO file"),
+        ('msgid "bonjour\nmsgstr "x"\n', 7, "is not a line of a PO file"),
+        ('msgid "bonjour"\nmsgstr salut\n', 8, "is not a line of a PO file"),
+        ('msgid "bonjour"\nmsgstr "a"b"\n', 8, "is not a line of a PO file"),
+        ('msgid "bonjour"\nmsgstr "a"\n"\n', 9, "is not a line of a PO file"),
+        ('msgid "bonjour"\n', 10, "msgid is given twice in an entry"),
+        ('msgid "bonjour"\nmsgid_plural "b"\nmsgstr "a"\nmsgstr "b"\n', 10, "msgstr is given twice in an entry"),
+        ("<<<<<<< HEAD\n", 7, "is not a line of a PO file"),
         ('# c\n"a"\n', 8, "a text in quotes belongs to no msgid or msgstr"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_damaged_message_costs_that_one_and_is_named(tmp_path, damage, line, w
     done = translated(data.replace("{}", "").encode())
     assert done.content.decode() == data.replace("{}", "A DOG")
     (note,) = done.counts.notes
-    assert note.startswith(f"line {line}, left as it stands: {what}")
+    assert note.startswith(f"line {line}, left as it is: {what}")
 
 
 def test_a_file_without_a_whole_message_is_refused_by_both_in_the_same_words(tmp_path):
@@ -89,7 +89,7 @@ def test_a_file_without_a_whole_message_is_refused_by_both_in_the_same_words(tmp
         with pytest.raises(InputError) as refusal:
             read()
         said.append(str(refusal.value))
-    assert said == [f"{path}:6: is no line of a PO file: msgid, msgstr, a text in quotes, or a comment; mend it"] * 2
+    assert said == [f"{path}:6: is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"] * 2
 
 
 MESSAGES = 'msgid "the café"\nmsgstr "le café"\n\nmsgid "a naïve dog"\nmsgstr ""\n'
@@ -125,7 +125,7 @@ def test_what_is_not_as_declared_is_guessed_and_becomes_utf_8(tmp_path):
     assert (made.pairs, made.report["encoding"]) == ([("the café", "le café")], "cp1252")
     done = translated(data)
     assert done.content.decode() == HEADER + MESSAGES.replace('""', '"A NAÏVE DOG"')
-    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252, and is in UTF-8 now"]
+    assert done.counts.notes == ["is not valid UTF-8; it is read as cp1252; the output is in UTF-8"]
 
 
 def test_bytes_that_are_not_valid_cost_their_message_and_stay(tmp_path):
@@ -136,9 +136,7 @@ def test_bytes_that_are_not_valid_cost_their_message_and_stay(tmp_path):
     done = translated((HEADER + text.replace("{}", "")).encode().replace(b"@", b"\xe9"))
     filled = (HEADER + text.replace("{}", "")).replace('dog"\nmsgstr ""', 'dog"\nmsgstr "A NAÏVE DOG"')
     assert done.content == filled.encode().replace(b"@", b"\xe9")
-    assert done.counts.notes == [
-        "line 12, left as it stands: has a byte that is not valid in its encoding; mend the line"
-    ]
+    assert done.counts.notes == ["line 12, left as it is: has a byte that is not valid in its encoding; fix the line"]
 
 
 def test_fuzzy_messages_are_pairs_only_if_they_are_asked_for(tmp_path):

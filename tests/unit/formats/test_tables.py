@@ -85,8 +85,8 @@ def test_the_sides_are_found_by_their_words_in_decomposed_text_too(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "settings", "message"),
     [
-        ([("a b", "c", "d")] * 3, {}, r"not certain which two columns are meant \(1: 'a b'; .* 1,2; or --columns 1,3"),
-        ([("a b", "1")] * 3, {}, r"not certain which two columns are meant \(1: 'a b'; .* 1,2; or --columns 2,1$"),
+        ([("a b", "c", "d")] * 3, {}, r"cannot tell which two columns are meant \(1: 'a b'; .* 1,2; or --columns 1,3"),
+        ([("a b", "1")] * 3, {}, r"cannot tell which two columns are meant \(1: 'a b'; .* 1,2; or --columns 2,1$"),
         ([("German", "French"), ("a", "b")], {}, "the header row names German, French, not en and fr"),
         ([("a", "b")], {"columns": "1,3"}, "--columns 1,3: .*t.tsv has no column 3; there are 2"),
         ([("a", "b")], {"columns": "2"}, "--columns 2: give two columns, source first, such as --columns 1,2"),
@@ -195,7 +195,7 @@ def test_the_separator_is_one_with_which_the_quotes_are_right(tmp_path, table):
             r"t\.csv:3: a quoted cell begins in this line and does not end as it should",
         ),
         ('en,fr\na,b\n"never closed,c\n' + "x,y\n" * 300, r"t\.csv:3: a quoted cell"),
-        ("no table\nhere\n", r"t\.csv: is no table: no comma, semicolon, tab or vertical bar"),
+        ("no table\nhere\n", r"t\.csv: is not a table: no comma, semicolon, tab or vertical bar"),
     ],
 )
 def test_a_damaged_csv_is_refused_at_the_line(tmp_path, text, message):
@@ -259,7 +259,7 @@ def test_json_lines_of_any_shape(tmp_path):
     with pytest.raises(InputError, match="--columns 'my own,q'; or --columns 'q,my own'"):
         imported(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"p": "a", "q": "b"}\n{"p": "\\ud800", "q": "x"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"not certain which fields are en and fr.*: --columns p,q; or --columns q,p"):
+    with pytest.raises(InputError, match=r"cannot tell which fields are en and fr.*: --columns p,q; or --columns q,p"):
         imported(tmp_path / "t.jsonl")
     for columns in ("p", "p,", "p,p", "p,q,p"):
         with pytest.raises(InputError, match=f"--columns {columns}: give two columns, source first"):

@@ -79,7 +79,7 @@ def test_a_profile_comes_back_from_json(profile):
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])
 def test_a_damaged_profile_is_refused(wrong):
-    with pytest.raises(ModelError, match=r"^writing.json: is not a profile of writing"):
+    with pytest.raises(ModelError, match=r"^writing.json: is damaged; train again, or delete it"):
         TextProfile.from_json(wrong, "writing.json")
 
 

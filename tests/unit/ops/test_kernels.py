@@ -163,7 +163,8 @@ def test_kernels_of_another_version_are_as_none(monkeypatch):
         assert not native.is_built()
         assert not native.takes(torch.zeros(1))
         assert native.why_missing() == (
-            "the compiled kernels belong to another version, so it is slower without: install nmt-cli again"
+            "nmt runs without its compiled kernels, which is slower, because they belong to another version. "
+            "Reinstall nmt-cli"
         )
 
 
@@ -177,7 +178,7 @@ def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
         assert not native.is_built()
         assert not native.takes(torch.zeros(1))
         assert re.fullmatch(
-            rf"the compiled kernels cannot be loaded \({broken}: .*\), so it is slower without: install nmt-cli again",
+            rf"nmt runs without .*, because they cannot be loaded \({broken}: .*\)\. Reinstall nmt-cli",
             native.why_missing(),
         )
 

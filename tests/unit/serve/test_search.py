@@ -135,7 +135,7 @@ def test_who_has_left_already_waits_for_nothing(spoken, tmp_path):
 @pytest.mark.parametrize("build", [build_nothing, build_and_die])
 def test_a_model_that_cannot_be_loaded_is_told(build):
     lost = []
-    with pytest.raises(NmtError, match=r"there is no such model|ends by itself") as found:
+    with pytest.raises(NmtError, match=r"there is no such model|crashes, probably") as found:
         opened(build, lost=lambda: lost.append(True))
     assert isinstance(found.value, InputError) == (build is build_nothing)
     assert not lost
@@ -154,7 +154,7 @@ def test_what_kills_every_worker_fails_alone_and_is_named(spoken):
     others = [threading.Thread(target=lambda: answers.append(engine.translate(["b"] * 30, ONE))) for _ in range(3)]
     for other in others:
         other.start()
-    with pytest.raises(WorkersDied, match=r"^sentence 3: 3 processes have ended by themselves over it"):
+    with pytest.raises(WorkersDied, match=r"^sentence 3: 3 worker processes crashed at it"):
         engine.translate(["a", "a", "kill", "a"], ONE)
     for other in others:
         other.join(60)
@@ -174,7 +174,7 @@ def test_where_all_workers_die_the_server_ends(monkeypatch, tmp_path, capsys):
         assert search.is_lost
         assert search.problem() is not None
     assert (
-        "error: the search does not work, so the server ends: the workers end one after the other"
+        "error: translation has stopped working, so the server ends; restart it: the worker processes crash"
         in capsys.readouterr().err
     )
 
@@ -196,7 +196,7 @@ def test_a_worker_that_does_not_answer_is_known_and_ended_when_the_server_ends(s
         with pytest.raises((Cancelled, NmtError)):
             one.result(60)
     wait_for(lambda: spoken.is_lost)
-    assert "the search does not work (it has not answered for 0.05 seconds)" in capsys.readouterr().err
+    assert "translation has stopped working (it has not answered for 0.05 seconds)" in capsys.readouterr().err
 
 
 def test_signals_for_the_whole_group_end_no_worker(spoken, tmp_path):

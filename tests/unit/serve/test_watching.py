@@ -55,7 +55,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_tried_again_ever_more_seldom(dire
     assert pauses[:6] == [1, 2, 4, 8, 16, 32]
     assert set(pauses[6:]) == {LONGEST_PAUSE}
     told = capsys.readouterr().err
-    assert told.count("en-fr: step-2 cannot be loaded, so the model of before goes on: no space") == 1
+    assert told.count("en-fr: step-2 cannot be loaded; the old checkpoint stays in use: no space") == 1
     assert metrics.reloads == {"failed": 1}
     directory.damage = ""
     directory.look_every_second_until(500, watched, metrics)
@@ -77,9 +77,9 @@ def test_another_failure_is_told_and_another_checkpoint_is_tried_at_once(directo
     assert directory.tries[-1] == 201
     told = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[-2:] for line in told] == [
-        ["step-2 cannot be loaded, so the model of before goes on", "no space"],
-        ["step-2 cannot be loaded, so the model of before goes on", "no memory"],
-        ["step-3 cannot be loaded, so the model of before goes on", "no memory"],
+        ["step-2 cannot be loaded; the old checkpoint stays in use", "no space"],
+        ["step-2 cannot be loaded; the old checkpoint stays in use", "no memory"],
+        ["step-3 cannot be loaded; the old checkpoint stays in use", "no memory"],
     ]
 
 

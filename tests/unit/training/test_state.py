@@ -35,16 +35,16 @@ def test_the_cursor_is_the_place_of_the_next_batch():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda values: values.pop("step"), "run/state.json: does not hold the state of a training"),
-        (lambda values: values.update(steps=1), "run/state.json: does not hold the state of a training"),
-        (lambda values: values.clear(), "run/state.json: does not hold the state of a training"),
-        (lambda values: values.update(step="7"), "run/state.json: step is '7'"),
-        (lambda values: values.update(step=None), "run/state.json: step is None"),
-        (lambda values: values.update(step=True), "run/state.json: step is True"),
-        (lambda values: values.update(epochs_done=[1.0]), "run/state.json: epochs_done is [1.0]"),
-        (lambda values: values.update(best_value="high"), "run/state.json: best_value is 'high'"),
-        (lambda values: values.update(precision=16), "run/state.json: precision is 16"),
-        (lambda values: values.update(precision=None), "run/state.json: precision is None"),
+        (lambda values: values.pop("step"), "run/state.json: is damaged: it is not the state of a training"),
+        (lambda values: values.update(steps=1), "run/state.json: is damaged: it is not the state of a training"),
+        (lambda values: values.clear(), "run/state.json: is damaged: it is not the state of a training"),
+        (lambda values: values.update(step="7"), 'run/state.json: is damaged: step is "7"'),
+        (lambda values: values.update(step=None), "run/state.json: is damaged: step is null"),
+        (lambda values: values.update(step=True), "run/state.json: is damaged: step is true"),
+        (lambda values: values.update(epochs_done=[1.0]), "run/state.json: is damaged: epochs_done is [1.0]"),
+        (lambda values: values.update(best_value="high"), 'run/state.json: is damaged: best_value is "high"'),
+        (lambda values: values.update(precision=16), "run/state.json: is damaged: precision is 16"),
+        (lambda values: values.update(precision=None), "run/state.json: is damaged: precision is null"),
     ],
 )
 def test_what_is_no_state_of_a_training_is_refused_with_its_place(change, message):

@@ -66,7 +66,9 @@ def test_a_failure_is_that_of_its_task_alone(launcher):
         bad, odd, good = (pool.submit(says(word)) for word in ("fail", "mistake", "fine"))
         with pytest.raises(InputError, match="cannot say that"):
             bad.result(30)
-        with pytest.raises(NmtError, match=r"mistake of the program:\n(.*\n)*KeyError: 'mistake'"):
+        with pytest.raises(
+            NmtError, match=r"This is a bug in nmt; please report it with these lines:\n(.*\n)*KeyError: 'mistake'"
+        ):
             odd.result(30)
         assert good.result(30) == ["FINE"]
 
@@ -84,7 +86,10 @@ def test_a_model_that_cannot_be_loaded_is_an_error_of_every_task():
 
 
 def test_a_zygote_that_ends_by_itself_is_an_error():
-    with pytest.raises(NmtError, match="ends by itself"), Pool(Zygote(build_and_die), workers=1) as pool:
+    with (
+        pytest.raises(NmtError, match="crashes, probably because memory is short"),
+        Pool(Zygote(build_and_die), workers=1) as pool,
+    ):
         pool.submit(says("a")).result(30)
 
 
@@ -290,7 +295,7 @@ def test_closed_at_once_a_pool_cancels_what_is_left_and_its_processes_are_gone(z
         with pytest.raises(Cancelled):
             ticket.result(0)
     wait_for(lambda: not any(map(is_alive, left)))
-    with pytest.raises(NmtError, match="has ended"):
+    with pytest.raises(NmtError, match="have ended"):
         pool.submit(says("a"))
 
 

@@ -245,7 +245,7 @@ def test_a_validation_says_that_most_translations_are_empty(
     Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(
         load_model(experiment, "best")[0], Deferred()
     )
-    line = f"  {num_empty} of 30 translations are empty: the model has learnt too little so far\n"
+    line = f"  {num_empty} of 30 translations are empty: the model has learned too little so far\n"
     assert (line in capsys.readouterr().err) == told
 
 

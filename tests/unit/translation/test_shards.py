@@ -170,15 +170,15 @@ def test_parts_end_at_a_number_of_bytes_too(monkeypatch):
 def test_what_was_begun_otherwise_is_not_gone_on_with(tmp_path, sources):
     begin(tmp_path / "out", *sources)
     directory = tmp_path / "out"
-    advice = "repeat that, or choose another --output"
+    advice = "Give the options of the first time, or choose another --output"
     assert refusal(directory, *sources, model="4567", beam_size=3) == (
-        f"{directory}: was begun with another model (0123 then, 4567 now), beam_size (5 then, 3 now); {advice}"
+        f"{directory}: was begun with other options: --model or --checkpoint, --beam-size (was 5). {advice}"
     )
     assert refusal(directory, *sources, part_lines=4) == (
-        f"{directory}: was begun with another part_lines (3 then, 4 now); {advice}"
+        f"{directory}: was begun with other options: --part-lines (was 3). {advice}"
     )
     other = JsonField("text", "out")
-    assert "another output_field (translation then, out now)" in refusal(directory, *sources, field=other)
+    assert "--output-field (was translation)" in refusal(directory, *sources, field=other)
     (directory / FOLDER / "record.json").write_text("{")
     assert "record.json: is damaged" in refusal(directory, *sources)
 

@@ -410,7 +410,7 @@ def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch,
         assert [len(one.result(60)) for one in waiting] == [1, 3]
     assert (engine.counted().failures, engine.counted().waiting) == (1, 0)
     told = capsys.readouterr().err
-    assert "error: the search failed: RuntimeError at " in told
+    assert "error: the translation failed: RuntimeError at " in told
     assert "secret" not in told
     wait_for(lambda: search.problem() is None)
 
@@ -428,7 +428,7 @@ def test_a_sentence_over_which_every_worker_ends_fails_alone(search, engine, tra
     with ThreadPoolExecutor(8) as pool:
         good = [pool.submit(engine.translate, ["old car"], ONE) for _ in range(6)]
         bad = pool.submit(engine.translate, ["old car", "bad car"], ONE)
-        with pytest.raises(WorkersDied, match=r"^sentence 2: 3 processes have ended by themselves over it"):
+        with pytest.raises(WorkersDied, match=r"^sentence 2: 3 worker processes crashed at it"):
             bad.result(30)
         assert len({texts(one.result(30))[0] for one in good}) == 1
     assert not search.is_lost
@@ -469,7 +469,7 @@ def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
         with pytest.raises(NmtError):
             search.engines[0].translate(["the car"], ONE)
     told = capsys.readouterr().err
-    assert told.count("error: the search failed: RuntimeError") == 5
+    assert told.count("error: the translation failed: RuntimeError") == 5
     assert "so the server ends" in told
     assert "secret" not in told
 
@@ -555,7 +555,7 @@ def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_ot
     searches._begin_turns()
     while searches._live:
         searches._go_on_with(searches._live[0])
-    assert mailbox.answers[0] == "the search failed"
+    assert mailbox.answers[0] == "the translation failed"
     assert 0.0 <= mailbox.answers[1] <= 1.0
 
 
