@@ -48,13 +48,17 @@ def test_frozen_rows_get_no_gradient(tmp_path):
     [
         (
             "the 1 1\nis 1\n",
-            "vectors:2: has 1 numbers after the word, but model.embedding_size is 2; set it to 1, or take other "
-            "vectors",
+            (
+                "vectors:2: has 1 numbers after the word, but model.embedding_size is 2; set it to 1, or take other "
+                "vectors"
+            ),
         ),
         (
             "the 1 1\nis 1 2 3\n",
-            "vectors:2: has 3 numbers after the word, but model.embedding_size is 2; set it to 3, or take other "
-            "vectors",
+            (
+                "vectors:2: has 3 numbers after the word, but model.embedding_size is 2; set it to 3, or take other "
+                "vectors"
+            ),
         ),
         ("the 1 nan\n", "vectors:1: has a number that is not finite; remove the line, or take other vectors"),
         ("the 1 1e999\n", "vectors:1: has a number that is not finite; remove the line, or take other vectors"),
