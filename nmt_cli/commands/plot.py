@@ -63,7 +63,7 @@ def curves(
         typer.Argument(
             help="Model directories or metrics.jsonl files. Without them, nmt takes $NMT_MODEL, or else the "
             "newest finished run in runs/.",
-            metavar="RUN...",
+            metavar="RUN",
         ),
     ] = None,
     *,

@@ -96,7 +96,7 @@ def translate(
         str | None,
         typer.Option(
             "--shard", metavar="I/N", rich_help_panel=SPEED,
-            help="Translate only the I-th of N equal shards of FILE, for a job array.",
+            help="Translate only the I-th of N equal parts of FILE, for a job array.",
         ),
     ] = None,
     device: Device = "auto",

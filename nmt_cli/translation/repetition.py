@@ -1,7 +1,8 @@
 """Words that a model repeats without end, cut from its translations.
 
 A model that has learned too little often falls into a circle: `the cat is is is is is`. Such a translation ends where
-it begins to repeat itself: `the cat is`. If the source repeats itself as well, as `ha ha ha ha ha` does, nothing is cut.
+it begins to repeat itself: `the cat is`. If the source repeats itself as well, as `ha ha ha ha ha` does, nothing is
+cut.
 The option `no_repeat_ngram` is another thing: it forbids pieces in the search, and a text goes on in other ways.
 """
 
