@@ -77,7 +77,7 @@ def check_directory(directory: Path) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
     if reason:
-        raise InputError(f"{directory}: cannot be a model directory: {reason}")
+        raise InputError(f"{directory}: cannot be used as a model directory: {reason}; choose another")
 
 
 def refuse_own_files(experiment: Experiment, config: Config) -> None:

@@ -76,7 +76,7 @@ def curves(
         typer.Option("--live", help="Follow a training: a page (.html) that is drawn again and reloads itself."),
     ] = False,
 ) -> None:
-    """Draw loss, BLEU and chrF of one run or several by step, as .png, .svg or .html.
+    """Draw loss, BLEU and chrF of one run or several by update, as .png, .svg or .html.
 
     Example: nmt plot curves runs/demo -o curves.png
     """

@@ -125,7 +125,7 @@ def test_standard_input_is_called_so_in_messages_and_in_the_report(here):
         return done
 
     done = piped(b"en\tfr\nThe house\tLa maison\n\tchien\n", "--format", "tsv")
-    assert (done.code, "empty source (such as standard input:3)" in done.err) == (0, True), done.err
+    assert (done.code, "empty source (1, the first is standard input:3)" in done.err) == (0, True), done.err
     report = json.loads((here / "piped.report.json").read_text(encoding="utf-8"))
     assert report["skipped_places"] == {"empty source": ["standard input:3"]}
     assert report["inputs"][0]["files"] == ["standard input"]
@@ -263,7 +263,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         (("t.jsonl", "--columns", "en"), "--columns en: give two columns, source first, such as --columns 1,2"),
         (
             ("wide.csv",),
-            "wide.csv: no pair was found; 9: more cells than the header row: a column without a name, or a separator",
+            "wide.csv: no pair was found; more cells than the header row: a column without a name, or a separator",
         ),
     ],
 )

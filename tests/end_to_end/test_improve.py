@@ -132,7 +132,7 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     assert held_out.isdisjoint(cleaned)
     assert len(cleaned) == len(set(cleaned)) > 50
     dropped = [line.split("\t")[1] for line in (result / "stages/02-text/text.dropped.tsv").read_text().splitlines()]
-    assert dropped[-4:] == ["known", "duplicate", "empty", "encoding"]
+    assert dropped[-4:] == ["leak", "duplicate", "empty", "encoding"]
     back = (result / "stages/05-back/back.en").read_text().splitlines()
     assert all(line.startswith("<BT> ") for line in back)
     told = run_here("inspect", str(result))
@@ -263,7 +263,7 @@ def test_text_of_which_no_line_is_left_ends_the_command_before_any_training(here
         assert (refused.code, f"no line of {here}/mono.fr is left" in refused.err) == (2, True), refused.err
     assert inside.ran == ["clean", "clean", "clean"]
     dropped = (here / "run-improved/stages/02-text/text.dropped.tsv").read_text().splitlines()
-    assert {line.split("\t")[1] for line in dropped} == {"known"}
+    assert {line.split("\t")[1] for line in dropped} == {"leak"}
 
 
 def test_other_options_or_another_configuration_are_refused(here, inside):
@@ -394,7 +394,7 @@ def test_text_in_one_language_is_cleaned_as_a_plain_loop_does_it(here):
     assert done.code == 0, done.err
     assert (here / "m.en").read_text().splitlines() == ["a b c", "d", "the end", "z\u200b"]
     assert [line.split("\t")[:2] for line in (here / "m.dropped.tsv").read_text().splitlines()] == [
-        ["3", "duplicate"], ["4", "empty"], ["5", "too-long"], ["7", "duplicate"], ["9", "known"],
+        ["3", "duplicate"], ["4", "empty"], ["5", "too-long"], ["7", "duplicate"], ["9", "leak"],
     ]  # fmt: skip
     for options, told in (
         (("--tag", "<BT>"), "--tag: marks the sources of pairs"),

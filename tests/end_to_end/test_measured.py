@@ -121,7 +121,7 @@ def test_fewer_processors_than_the_run_began_with_are_all_taken(machine, config,
     result = run_here("train", "--config", str(config), "--set", "training.max_steps=4", *FREE)
     assert result.code == 0, result.err
     assert "cpu in fp32, 1 thread\n" in result.err
-    assert "warning: the number of threads (training.threads is null) was 2 and is 1 now. " in result.err
+    assert "warning: the number of threads (training.threads is null) was 2 and is 1 now, so " in result.err
 
 
 @pytest.mark.parametrize("how", ["configuration", "OMP_NUM_THREADS", "MKL_NUM_THREADS"])

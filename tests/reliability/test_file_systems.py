@@ -258,7 +258,10 @@ def test_a_finished_run_is_reported_where_nothing_can_be_written(nmt, config: Pa
     told = "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
     assert (result.code, result.out, result.err) == (0, b"", told)
     result = nmt("train", "--config", config, "--set", "training.max_steps=13")
-    assert (result.code, result.err) == (2, f"nmt: {run}: cannot be a model directory: read-only file system\n")
+    assert (result.code, result.err) == (
+        2,
+        f"nmt: {run}: cannot be used as a model directory: read-only file system; choose another\n",
+    )
     result = nmt("train", "--config", config, "--set", "seed=2")
     assert result.code == 2
     assert "these keys differ: seed" in result.err
@@ -288,7 +291,10 @@ def test_a_finished_run_on_a_read_only_file_system_is_reported(nmt, config: Path
     told = "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
     assert (result.returncode, result.stdout, result.stderr) == (0, "", told)
     for words, told in (
-        (("train", "--config", config, "--set", "training.max_steps=13"), f"{run}: cannot be a model directory"),
+        (
+            ("train", "--config", config, "--set", "training.max_steps=13"),
+            f"{run}: cannot be used as a model directory",
+        ),
         (("average", "--model", run, "--name", "mean"), f"{run}/checkpoints/mean: cannot be written"),
         (("evaluate", "--calibrate", "--model", run), f"{run}/confidence.json: cannot be written"),
     ):

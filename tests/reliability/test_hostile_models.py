@@ -310,7 +310,7 @@ def test_a_lock_that_is_a_link_is_not_followed(faulty: Faulty, stranger: Path, t
         "training.max_steps=102",
     )
     assert outcome.code == 2
-    assert "cannot be a model directory" in outcome.err
+    assert "cannot be used as a model directory" in outcome.err
     assert precious.read_text() == "mine"
 
 
