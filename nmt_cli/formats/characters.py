@@ -136,7 +136,7 @@ def encoded(document: Characters, text: str, charset: Charset, *, has_references
         data = text.encode(document.codec, errors)
         return (_mended(data, charset) if document.is_mended else data), None
     except UnicodeEncodeError:
-        note = f"its encoding, {document.codec}, lacks characters of the translation, so it is in UTF-8 now"
+        note = f"its encoding, {document.codec}, lacks characters of the translation, so the output is in UTF-8"
         return _mended(text.encode("utf-8", "surrogateescape"), charset), note
 
 

@@ -110,7 +110,7 @@ def _cleaned(text: str) -> tuple[str, list[Problem]]:
         elif part[1:] in html5 and part.endswith(";"):
             return part if part[1:-1] in _OF_XML else "\ufffd" * len(part)
         else:
-            what = f"has {part[:20]}, which is no reference that is known here; & is written &amp; in XML"
+            what = f"has {part[:20]}, which is not a reference that is known here; & is written &amp; in XML"
         problems.append(Problem(found.start(), what))
         return "\ufffd" * len(part)
 

@@ -107,8 +107,8 @@ class Processes(World):
             own = os.environ.get("LOCAL_RANK", "")
             if not own.isdecimal():
                 raise InputError(
-                    f"WORLD_SIZE is {self.size}, but LOCAL_RANK is not set, so it is not clear which GPU this process "
-                    "takes; start the processes with torchrun, or set training.device to cpu"
+                    f"WORLD_SIZE is {self.size}, but LOCAL_RANK has no number, so it is not clear which GPU this "
+                    "process takes; start the processes with torchrun, or set training.device to cpu"
                 )
             name = f"cuda:{own}"
         elif name.startswith("cuda:") and os.environ.get("LOCAL_WORLD_SIZE", "1") != "1":

@@ -293,10 +293,16 @@ def test_a_finished_run_on_a_read_only_file_system_is_reported(nmt, config: Path
     for words, told in (
         (
             ("train", "--config", config, "--set", "training.max_steps=13"),
-            f"{run}: cannot be used as a model directory",
+            f"{run}: cannot be used as a model directory: read-only file system; choose another",
         ),
-        (("average", "--model", run, "--name", "mean"), f"{run}/checkpoints/mean: cannot be written"),
-        (("evaluate", "--calibrate", "--model", run), f"{run}/confidence.json: cannot be written"),
+        (
+            ("average", "--model", run, "--name", "mean"),
+            f"{run}/checkpoints/mean: cannot be written: read-only file system",
+        ),
+        (
+            ("evaluate", "--calibrate", "--model", run),
+            f"{run}/confidence.json: cannot be written: read-only file system",
+        ),
     ):
         result = read_only(*words)
-        assert (result.returncode, result.stderr) == (2, f"nmt: {told}: read-only file system\n")
+        assert (result.returncode, result.stderr) == (2, f"nmt: {told}\n")

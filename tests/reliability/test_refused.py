@@ -114,7 +114,7 @@ NO_PLACE_FOR_THE_DEMO = {
         ["mine/tokenizer/joint.model"],
         "mine/tokenizer/joint.model: is not a SentencePiece model, or damaged",
     ),
-    "a file": (["mine"], "mine: cannot be used as a model directory: file exists"),
+    "a file": (["mine"], "mine: cannot be used as a model directory: file exists; choose another"),
     "a file in the place of the texts": (["mine/data"], "mine/data: cannot be written: file exists"),
 }
 """Files in the directory, and what the demo says of them."""

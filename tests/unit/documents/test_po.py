@@ -365,7 +365,9 @@ def test_a_catalogue_whose_encoding_lacks_a_character_becomes_utf_8():
     data = (HEADER.replace("UTF-8", "ISO-8859-1") + '# é\nmsgid "a"\nmsgstr ""\n').encode("latin-1")
     done = translate_document("a.po", data, translator(lambda _: ["€"]), SPLIT, target_lang=None)
     assert done.content.decode() == HEADER + '# é\nmsgid "a"\nmsgstr "€"\n'
-    assert done.counts.notes == ["its encoding, iso8859-1, lacks characters of the translation, so it is in UTF-8 now"]
+    assert done.counts.notes == [
+        "its encoding, iso8859-1, lacks characters of the translation, so the output is in UTF-8"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def xliff(*units: str, declared: str = "UTF-8") -> str:
         ("\x0b", "has U+000B, which XML does not allow"),
         ("&#x1F;", "has U+001F, which XML does not allow"),
         ("\ufffe", "has U+FFFE, which XML does not allow"),
-        ("fish & chips", "has &, which is no reference that is known here; & is written &amp; in XML"),
-        ("&what;", "has &what;, which is no reference that is known here; & is written &amp; in XML"),
+        ("fish & chips", "has &, which is not a reference that is known here; & is written &amp; in XML"),
+        ("&what;", "has &what;, which is not a reference that is known here; & is written &amp; in XML"),
     ],
 )
 def test_an_odd_character_costs_its_unit_and_is_named(tmp_path, odd, what):
@@ -75,7 +75,7 @@ def test_bytes_that_are_valid_utf_8_are_read_so_and_the_declaration_is_mended(na
     assert done.content.decode().replace(">a café</source>", "></source>") == template.format(
         "UTF-8", "A CAFÉ"
     ).replace(">A CAFÉ</source>", "></source>")
-    assert done.counts.notes == ["declares the encoding windows-1251, but is UTF-8, and is read so"]
+    assert done.counts.notes == ["declares the encoding windows-1251, but is in UTF-8 and is read as such"]
 
 
 @pytest.mark.parametrize("name", ["a.html", "a.srt", "a.txt"])
@@ -132,7 +132,7 @@ def test_an_import_tells_of_an_encoding_that_is_not_the_declared_one(tmp_path, c
     path = tmp_path / "m.xlf"
     path.write_bytes(xliff(UNIT.format(1, "a café", "<target>é</target>"), declared="windows-1251").encode())
     assert imported(path).pairs == [("a café", "é")]
-    assert "m.xlf: declares the encoding windows-1251, but is UTF-8, and is read so" in capsys.readouterr().err
+    assert "m.xlf: declares the encoding windows-1251, but is in UTF-8 and is read as such" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

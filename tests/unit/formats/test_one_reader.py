@@ -103,7 +103,7 @@ def test_valid_utf_8_is_read_so_whatever_is_declared(tmp_path, declared):
     done = translated((header + MESSAGES).encode())
     is_wrong = not declared.startswith("UTF")
     assert done.content.decode() == (HEADER if is_wrong else header) + MESSAGES.replace('""', '"A NAÏVE DOG"')
-    said = [f"declares the encoding {declared}, but is UTF-8, and is read so"] if is_wrong else []
+    said = [f"declares the encoding {declared}, but is in UTF-8 and is read as such"] if is_wrong else []
     assert done.counts.notes == said
 
 

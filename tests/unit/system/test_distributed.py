@@ -20,7 +20,7 @@ def test_a_process_that_does_not_know_which_gpu_is_its_own_says_so(monkeypatch, 
     with pytest.raises(InputError) as caught:
         world.take_device("auto")
     assert str(caught.value) == (
-        "WORLD_SIZE is 4, but LOCAL_RANK is not set, so it is not clear which GPU this process takes; start the "
+        "WORLD_SIZE is 4, but LOCAL_RANK has no number, so it is not clear which GPU this process takes; start the "
         "processes with torchrun, or set training.device to cpu"
     )
 
