@@ -173,7 +173,7 @@ def _check_environment() -> None:
     wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
     if wrong:
         raise InputError(
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {' and '.join(wrong)} cannot be read from the "
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(wrong)} cannot be read from the "
             "environment; start the processes with torchrun, or unset WORLD_SIZE to train alone"
         )
 
