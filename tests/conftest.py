@@ -42,7 +42,7 @@ def _signals_are_heard():
 @pytest.fixture(autouse=True)
 def _is_measured_briefly(monkeypatch: pytest.MonkeyPatch):
     """`nmt check` trains for a moment, not for seconds, and a training tries its precision and threads as briefly."""
-    for name in ("assembly.speed.SECONDS", "assembly.measured.THREADS_SECONDS", "training.precision.SECONDS"):
+    for name in ("assembly.speed.SECONDS", "assembly.measured.THREADS_SECONDS", "training.precision_trial.SECONDS"):
         monkeypatch.setattr(f"nmt_cli.{name}", 0.0)
 
 

@@ -17,6 +17,7 @@ from nmt_cli.assembly.tokenizers import tokenizers_of, trained_tokenizers
 from nmt_cli.assembly.training_inputs import check_counts, check_inputs
 from nmt_cli.corpora.sizes import resized, sizes_for
 from nmt_cli.corpora.survey import survey
+from nmt_cli.data.language_profile import LanguageProfile, probabilities
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
@@ -24,8 +25,7 @@ from nmt_cli.improve.estimate import Speed, TrialError, measure, table
 from nmt_cli.improve.plan import Amounts, final_models, plan
 from nmt_cli.improve.record import LOCK, Ledger, count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
-from nmt_cli.improve.running import run_stages
-from nmt_cli.serve.language_profile import LanguageProfile, probabilities
+from nmt_cli.improve.stage_runner import run_stages
 from nmt_cli.system.console import command_line, counted, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nmt_cli.data.language_profile import MAX_LINES, WAY_OUT, LanguageProfile
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
-from nmt_cli.serve.language_profile import MAX_LINES, WAY_OUT, LanguageProfile
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
 

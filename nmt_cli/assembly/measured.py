@@ -19,7 +19,7 @@ from nmt_cli.system.errors import ModelError
 from nmt_cli.system.files import atomic_path
 from nmt_cli.system.processors import num_available, usage
 from nmt_cli.training.contention import ContentionMonitor
-from nmt_cli.training.precision import timed
+from nmt_cli.training.precision_trial import timed
 from nmt_cli.training.trials import alternated, fastest
 from nmt_cli.training.update import rehearsal
 

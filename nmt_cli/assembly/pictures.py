@@ -13,9 +13,9 @@ from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting
 from nmt_cli.assembly.named_models import named_models
 from nmt_cli.data.lines import input_name, read_text_lines
 from nmt_cli.experiment import Experiment
-from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.attention_page import AttentionPicture, SearchStep
 from nmt_cli.plots.attention_page import Candidate as Shown
+from nmt_cli.plots.attention_plot import draw_attention
 from nmt_cli.plots.canvas import check_picture
 from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
 from nmt_cli.scoring import bootstrap_interval, check_tokenizer, length_groups

@@ -32,7 +32,7 @@ from nmt_cli.system.workers import called, launcher_of, num_workers
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.serve.language_profile import LanguageProfile
+    from nmt_cli.data.language_profile import LanguageProfile
     from nmt_cli.serve.limits import Limits
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.forced_decoding import open_scorer
 from nmt_cli.assembly.named_files import refuse_overwriting, refuse_standard_input_twice
+from nmt_cli.assembly.pair_scorer import open_scorer
 from nmt_cli.data.lines import input_name, read_text_lines
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import counted, log, warn

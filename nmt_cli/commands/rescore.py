@@ -35,8 +35,8 @@ def rescore(
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """
-    from nmt_cli.assembly.forced_decoding import write_log_probs
     from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.pair_scorer import write_log_probs
 
     write_log_probs(
         source,

@@ -57,8 +57,8 @@ def shortlist(
 
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
-    from nmt_cli.assembly.forced_decoding import learn_shortlist
     from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.pair_scorer import learn_shortlist
 
     models = ModelOptions(
         [model] if model is not None else (),

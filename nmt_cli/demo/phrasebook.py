@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.demo.grammar import PhrasePair, spell
-from nmt_cli.demo.sentences import KINDS
+from nmt_cli.demo.sentence_kinds import KINDS
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import atomic_path, make_directory, no_space
 

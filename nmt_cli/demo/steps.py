@@ -17,8 +17,8 @@ from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.demo import phrasebook
 from nmt_cli.demo.grammar import PhrasePair
-from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.attention_page import AttentionPicture
+from nmt_cli.plots.attention_plot import draw_attention
 from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import NmtError, is_refusal

@@ -13,8 +13,8 @@ from nmt_cli.documents.division import Shown
 from nmt_cli.documents.po_codes import cut_codes, finder_of, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
-from nmt_cli.formats.characters import Characters, document_of, encoded
 from nmt_cli.formats.contents import CONTENTS
+from nmt_cli.formats.encoded_text import EncodedText, document_of, encoded
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.recognise import ENDINGS, inner_name, utf16_encoding, why_not_text
@@ -173,7 +173,7 @@ def _in_place(
     return spliced(document.text, edits), counts
 
 
-def _refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:
+def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str, target_lang: str | None) -> None:
     """Refuse a document that keeps translations in another language; `name` is what declares it, at `place`.
 
     A document without a language is in the model's, and regions make no difference.
@@ -210,7 +210,7 @@ def translate_page(
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
-    page = Page(Characters("q", text, "utf-8"), work)
+    page = Page(EncodedText("q", text, "utf-8"), work)
     return _in_place(page, translate, split, target_lang=target_lang)[0]
 
 
@@ -266,7 +266,7 @@ def _translated(
     Without it, they are text like any other.
     """
     is_document = content is not None and content.HAS_CODES  # else it is text, as paragraphs are
-    content = content or Content(Characters("", "", "utf-8"), work)
+    content = content or Content(EncodedText("", "", "utf-8"), work)
     habits = habits_of(map(_text_of, segments)) if keeps_codes else None
     items: dict[int, list[Item]] = {}
     atoms: dict[int, tuple[Atom, ...]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nmt_cli.documents.addresses import with_whole_addresses
-from nmt_cli.documents.codes import untranslated, with_codes
+from nmt_cli.documents.inline_codes import untranslated, with_codes
 from nmt_cli.formats.segments import Atom, Codes, Kind, Segment
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import CodeFinder, is_format

@@ -12,7 +12,7 @@ from functools import partial
 from html import escape
 from itertools import pairwise
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.html_atoms import with_labels_apart, with_marks_alone, with_menus_apart
 from nmt_cli.formats.html_events import Event, events_of
 from nmt_cli.formats.references import attributes_of, protected, spelled, written
@@ -73,7 +73,7 @@ class Page(Content):
 
     HAS_REFERENCES = True
 
-    def __init__(self, document: Characters, work: Work | None = None) -> None:
+    def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._roots: list[tuple[str, int]] = []
         """The tags `<html>`, with their places."""
@@ -128,7 +128,7 @@ class Page(Content):
 class _Walk:
     """Goes through the events, with the elements that are open and the atoms of the text so far."""
 
-    def __init__(self, document: Characters, work: Work) -> None:
+    def __init__(self, document: EncodedText, work: Work) -> None:
         self.found: list[Segment] = []
         self.languages: list[str] = []
         self.roots: list[tuple[str, int]] = []

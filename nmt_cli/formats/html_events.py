@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.references import ENDLESS
 from nmt_cli.formats.work import Work
 
@@ -28,7 +28,7 @@ class Event(NamedTuple):
     name: str = ""
 
 
-def events_of(document: Characters, work: Work) -> list[Event]:
+def events_of(document: EncodedText, work: Work) -> list[Event]:
     """Return the pieces of a page in order, and one at its end.
 
     Raises:

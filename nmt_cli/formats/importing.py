@@ -6,19 +6,19 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt_cli.formats.characters import declared_charset, decoded, facts_of, note_on_encoding
 from nmt_cli.formats.columns import rows_as_pairs, rows_as_texts
 from nmt_cli.formats.comma import read_csv
 from nmt_cli.formats.contents import CONTENTS
+from nmt_cli.formats.encoded_text import declared_charset, decoded, facts_of, note_on_encoding
 from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, read_lines, text_facts, text_head
 from nmt_cli.formats.jsonl import read_json_lines, read_json_texts
 from nmt_cli.formats.languages import language_of_name
 from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.pairs import pairs_of, texts_of
 from nmt_cli.formats.parallel import in_order, paired_files, read_parallel
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
+from nmt_cli.formats.segment_pairs import pairs_of, texts_of
 from nmt_cli.formats.segments import Content
 from nmt_cli.formats.subtitle_pairs import cues_of, matched
 from nmt_cli.formats.tmx import TmxEvents

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.languages import language_after
 from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind, Odd, Segment, State
 from nmt_cli.formats.work import SEGMENT, Work
@@ -101,7 +101,7 @@ class PluralRule(NamedTuple):
 class Catalogue(Content):
     """The messages of a catalogue. Of one with plural forms, each form is a segment."""
 
-    def __init__(self, document: Characters, work: Work | None = None) -> None:
+    def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._rule = plural_rule("")
         self._header: _Entry | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.work import Work
 
 
@@ -186,7 +186,7 @@ class Content:
     HAS_CODES: ClassVar[bool] = True
     """False if it is text of people, of which a sentence without tags and placeholders stays as the model says it."""
 
-    def __init__(self, document: Characters, work: Work | None = None) -> None:
+    def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()
         self.notes: list[str] = []
         """Notes for the user. These lists are complete when all segments have been taken."""

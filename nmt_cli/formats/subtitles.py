@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.recognise import CUE_TIME
 from nmt_cli.formats.references import spelled, written
@@ -58,7 +58,7 @@ class _Lines(NamedTuple):
 class Subtitles(Content):
     """The cues of a file; text outside of them, and what has no times, is left out."""
 
-    def __init__(self, document: Characters, work: Work | None = None) -> None:
+    def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._is_vtt = document.text[:8].lstrip("\ufeff").startswith("WEBVTT")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.languages import language_after
 from nmt_cli.formats.references import attributes_of, protected, spelled, unescape, written
@@ -67,7 +67,7 @@ class Units(Content):
 
     HAS_REFERENCES = True
 
-    def __init__(self, document: Characters, work: Work | None = None) -> None:
+    def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._named: list[tuple[Event, str, str]] = []
         """The elements that declare the languages, each with its attribute for the target language and its value."""

@@ -8,7 +8,7 @@ from html.entities import html5
 from typing import NamedTuple
 from xml.parsers import expat
 
-from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.work import Work
 from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, guarded_parser, odd_character
 
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     what: str
 
 
-def events_of(document: Characters, work: Work) -> tuple[list[Event], list[Problem]]:
+def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Problem]]:
     """Return the pieces of a document in order, and what in them is no XML; names have no prefix.
 
     Raises:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt_cli.model.memory import Memory
+from nmt_cli.model.annotations import Memory
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.attend import InnerProducts, WeightedSums, bmm
 from nmt_cli.ops.loop_product import LoopModule

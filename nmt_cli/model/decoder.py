@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.attention import Attended, Attention, AttentionState
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
 from nmt_cli.ops.attend import WeightedSums
 from nmt_cli.ops.gates import Gates

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.model.memory import Memory
+from nmt_cli.model.annotations import Memory
 from nmt_cli.ops.attend import bmm, weighted_sum
 from nmt_cli.ops.matmul import Linear, full_precision
 

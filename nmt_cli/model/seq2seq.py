@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.attention import NoAttention
 from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
 from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.lexical import LexicalModel
-from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
 from nmt_cli.ops.matmul import Product, linear
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nmt_cli.serve.language_profile import LanguageProfile, probabilities
+from nmt_cli.data.language_profile import LanguageProfile, probabilities
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name, primary

@@ -11,7 +11,7 @@ from nmt_cli.formats.contents import ENDINGS
 from nmt_cli.serve.asking import Cancellation
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.documents import Documents
-from nmt_cli.serve.files import KeptFiles
+from nmt_cli.serve.kept_files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.requests import Fields, File, Refused

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.data.batch import round_up
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.decoder import DecoderState
-from nmt_cli.model.memory import Memory
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.ops.matmul import Product
 from nmt_cli.search.hypothesis import SearchState

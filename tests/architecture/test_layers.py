@@ -51,7 +51,7 @@ MAY_IMPORT = {
         "training.checkpoints",
         "translation.precision",
     },
-    "serve": {"documents", "formats", "normalization", "translation"},
+    "serve": {"data.language_profile", "documents", "formats", "normalization", "translation"},
     "demo": {"config", "plots", "scoring", "translation"},
 }
 """What each room may import beside itself and `ANYWHERE`. `model.build` alone knows `config.model` too. `assembly` may

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chromium import Chromium, running_chromium
 
-from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.attention_page import AttentionPicture, Candidate, SearchStep
+from nmt_cli.plots.attention_plot import draw_attention
 
 pytestmark = pytest.mark.slow
 

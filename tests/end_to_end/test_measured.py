@@ -9,7 +9,7 @@ from command_line import run_here
 
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.processors import Usage
-from nmt_cli.training.precision import TYPES
+from nmt_cli.training.precision_trial import TYPES
 from nmt_cli.training.trainer import Trainer
 
 FREE = ("--set", "training.threads=null", "--set", "training.precision=auto", "--set", "data.dev=null")
@@ -45,7 +45,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: True)
     monkeypatch.setattr("nmt_cli.assembly.measured.num_available", lambda: 2)
     monkeypatch.setattr("nmt_cli.assembly.measured.alternated", found.alternated)
-    monkeypatch.setattr("nmt_cli.training.precision.alternated", found.alternated)
+    monkeypatch.setattr("nmt_cli.training.precision_trial.alternated", found.alternated)
     # One thread does the work of both: two would wait for each other where other tests have the processors.
     monkeypatch.setattr(torch, "set_num_threads", found.set_num_threads)
     monkeypatch.setattr(torch, "get_num_threads", lambda: found.threads)

@@ -18,7 +18,7 @@ from serving import running_server
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
 from nmt_cli.export.page.description import packed_model
-from nmt_cli.export.page.document import engine_script
+from nmt_cli.export.page.html_file import engine_script
 
 CONFIG = """
 name: toy

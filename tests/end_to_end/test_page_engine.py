@@ -24,7 +24,7 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.demo import phrasebook
 from nmt_cli.export.page.description import model_record
-from nmt_cli.export.page.document import engine_script
+from nmt_cli.export.page.html_file import engine_script
 from nmt_cli.export.page.packing import Packer
 from nmt_cli.search.beam import beam_search
 from nmt_cli.translation.precision import prepared

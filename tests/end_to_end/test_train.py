@@ -18,7 +18,7 @@ from command_line import contents, start_nmt
 from marks import others_slow, others_soak
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.training.precision import PrecisionTimes
+from nmt_cli.training.precision_trial import PrecisionTimes
 
 
 @pytest.fixture(autouse=True)

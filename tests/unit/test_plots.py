@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.assembly.pictures import pictures_of
-from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.attention_page import AttentionPicture, Candidate, SearchStep, render_page
+from nmt_cli.plots.attention_plot import draw_attention
 from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
 from nmt_cli.system.errors import InputError
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nmt_cli.export.onnx.attention import Attended, AttentionStep, attention_step, keys
-from nmt_cli.export.onnx.cells import Cell, array, encoder_layers, linear, upper_layers
+from nmt_cli.export.onnx.attention_graph import Attended, AttentionStep, attention_step, keys
+from nmt_cli.export.onnx.cell_graph import Cell, array, encoder_layers, linear, upper_layers
 from nmt_cli.export.onnx.graph import Graph, Value
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.decoder import BahdanauRecurrence, ConditionalRecurrence, DeepReadout, LuongRecurrence
-from nmt_cli.model.memory import Memory
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.system.errors import InputError
 

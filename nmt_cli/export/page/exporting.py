@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_cli.export.card import card
 from nmt_cli.export.page.description import packed_model
-from nmt_cli.export.page.document import PageModel, check_replaceable, write
+from nmt_cli.export.page.html_file import PageModel, check_replaceable, write
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name
 

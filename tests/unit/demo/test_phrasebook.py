@@ -9,7 +9,7 @@ import pytest
 
 from nmt_cli.demo import grammar, phrasebook
 from nmt_cli.demo import lexicon as words
-from nmt_cli.demo.sentences import KINDS
+from nmt_cli.demo.sentence_kinds import KINDS
 from nmt_cli.system.errors import InputError, NmtError
 
 

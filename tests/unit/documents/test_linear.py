@@ -8,8 +8,8 @@ import re
 import pytest
 from document_translators import SPLIT, upper
 
-from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.document import translate_document
+from nmt_cli.documents.inline_codes import with_codes
 from nmt_cli.documents.sentences import Unit, items_of
 from nmt_cli.documents.units import line_of
 from nmt_cli.formats import subtitles

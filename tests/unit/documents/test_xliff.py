@@ -8,7 +8,7 @@ import pytest
 from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
-from nmt_cli.formats.characters import document_of
+from nmt_cli.formats.encoded_text import document_of
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.xliff import Units
 from nmt_cli.system.errors import InputError

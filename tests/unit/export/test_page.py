@@ -13,7 +13,7 @@ import torch
 from unit.model.tiny_models import EVERY_OPTION, every_attention, name_of, tiny_model
 
 from nmt_cli.export.page.description import model_record
-from nmt_cli.export.page.document import PageModel, check_replaceable, render, write
+from nmt_cli.export.page.html_file import PageModel, check_replaceable, render, write
 from nmt_cli.export.page.packing import Packer
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.precision import Int8Product, prepared

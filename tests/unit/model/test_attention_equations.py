@@ -6,9 +6,9 @@ import torch
 from tiny_models import random_values, randomise, valid_of
 
 from nmt_cli.config.model import AttentionConfig
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.attention import LocalAttention
 from nmt_cli.model.build import build_attention
-from nmt_cli.model.memory import Memory
 
 BATCH, WIDTH, QUERY, ANNOTATION = 3, 6, 4, 4
 LENGTHS = (6, 3, 1)

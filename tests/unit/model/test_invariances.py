@@ -17,8 +17,8 @@ from tiny_models import (
     valid_of,
 )
 
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.attention import AdditiveScore, DotScore, GeneralScore, GlobalAttention, masked_softmax
-from nmt_cli.model.memory import Memory
 
 SCORES = {"additive": AdditiveScore(6, 8, 7), "dot": DotScore(), "general": GeneralScore(6, 8)}
 WITH_WEIGHTS = [kind for kind in every_attention() if not kind[1].startswith("none")]

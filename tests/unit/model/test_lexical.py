@@ -12,8 +12,8 @@ from checks import (
 from pydantic import ValidationError
 from tiny_models import random_ids, random_values, randomise, run, tiny_config, tiny_model, valid_of
 
+from nmt_cli.model.annotations import Memory
 from nmt_cli.model.lexical import LexicalModel
-from nmt_cli.model.memory import Memory
 
 KINDS = [
     ("conditional", "additive", "gru", True),

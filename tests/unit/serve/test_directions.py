@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nmt_cli.data.language_profile import LanguageProfile
 from nmt_cli.serve.directions import Directions
-from nmt_cli.serve.language_profile import LanguageProfile
 from nmt_cli.serve.texts import Direction
 
 TEXTS = {

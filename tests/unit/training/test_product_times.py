@@ -5,8 +5,8 @@ import torch
 
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.training import precision
-from nmt_cli.training.precision import PrecisionTimes, Product, products_of, timed
+from nmt_cli.training import precision_trial
+from nmt_cli.training.precision_trial import PrecisionTimes, Product, products_of, timed
 from nmt_cli.training.trials import MOST_ROUNDS
 
 SENTENCES, TOKENS = 20, 300
@@ -54,8 +54,8 @@ def test_of_a_product_that_is_too_large_for_a_trial_a_part_of_the_matrix_is_trie
     assert Product(100, 8, 8).affordable() == Product(100, 8, 8)
     for whole in (Product(512, 256, 8000), Product(300, 1024, 32000), Product(5000, 512, 512)):
         part = whole.affordable()
-        assert 6 * part.size <= 1.1 * precision.OPERATIONS
-        assert (part.num_rows, part.num_inputs) == (min(whole.num_rows, precision.MOST_ROWS), whole.num_inputs)
+        assert 6 * part.size <= 1.1 * precision_trial.OPERATIONS
+        assert (part.num_rows, part.num_inputs) == (min(whole.num_rows, precision_trial.MOST_ROWS), whole.num_inputs)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def taken(monkeypatch):
         left = seconds[rows.dtype]
         now[0] += left.pop(0) if len(left) > 1 else left[0]
 
-    monkeypatch.setattr(precision, "_multiply", multiply)
+    monkeypatch.setattr(precision_trial, "_multiply", multiply)
     return seconds, lambda: now[0], order
 
 
@@ -79,7 +79,7 @@ def taken(monkeypatch):
 )  # fmt: skip
 def test_the_faster_precision_is_found_whatever_disturbs_single_trials(taken, bf16, taken_bf16, monkeypatch):
     seconds, clock, order = taken
-    monkeypatch.setattr(precision, "SECONDS", 1e6)
+    monkeypatch.setattr(precision_trial, "SECONDS", 1e6)
     model = built()
     num_products = len(products_of(model, SENTENCES, TOKENS))
     quiet, disturbed = [1.0] * num_products, [7.0] * num_products

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from nmt_cli.export.onnx.cells import array, joined, linear
+from nmt_cli.export.onnx.cell_graph import array, joined, linear
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.attention import (
     AdditiveScore,
@@ -30,7 +30,7 @@ from nmt_cli.model.attention import (
 from nmt_cli.system.errors import InputError
 
 Memory = Mapping[str, Value]
-"""Outputs of the encoder that the decoder reads, by their names in `model/memory.py` without the shape."""
+"""Outputs of the encoder that the decoder reads, by their names in `model/annotations.py` without the shape."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from nmt_cli.serve.language_profile import LanguageProfile, probabilities
+from nmt_cli.data.language_profile import LanguageProfile, probabilities
 from nmt_cli.system.errors import ModelError
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nmt_cli.serve import files
-from nmt_cli.serve.files import KeptFiles
+from nmt_cli.serve import kept_files
+from nmt_cli.serve.kept_files import KeptFiles
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_letters_keep_their_marks_in_the_name_of_a_file():
 
 
 def test_the_oldest_files_make_room(monkeypatch):
-    monkeypatch.setattr(files, "MAX_BYTES", 10)
+    monkeypatch.setattr(kept_files, "MAX_BYTES", 10)
     kept = KeptFiles()
     first, second = kept.add("a.txt", "fr", b"1234"), kept.add("b.txt", "fr", b"5678")
     third = kept.add("c.txt", "fr", b"90")
@@ -48,10 +48,10 @@ def test_the_oldest_files_make_room(monkeypatch):
 
 def test_a_file_is_forgotten_when_its_time_is_over(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(files, "monotonic", lambda: now[0])
+    monkeypatch.setattr(kept_files, "monotonic", lambda: now[0])
     kept = KeptFiles()
     name = kept.add("a.txt", "fr", b"1")
-    now[0] += files.SECONDS - 1
+    now[0] += kept_files.SECONDS - 1
     assert kept.get(name) == b"1"
     now[0] += 2
     assert kept.get(name) is None
@@ -60,7 +60,7 @@ def test_a_file_is_forgotten_when_its_time_is_over(monkeypatch):
 @pytest.mark.usefixtures("many_switches")
 def test_threads_do_not_disturb_one_another(monkeypatch):
     """Seen to fail without the lock."""
-    monkeypatch.setattr(files, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(kept_files, "MAX_BYTES", 1_000)
     kept = KeptFiles()
 
     def work(number):

@@ -23,7 +23,7 @@ _HEAD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Characters:
+class EncodedText:
     """A decoded document; a byte order mark is its first character, and a byte that is not valid a lone surrogate."""
 
     name: str
@@ -64,7 +64,7 @@ def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | 
     return text_facts(given, languages, asked, declared_charset(given.head(_HEAD), charset))
 
 
-def decoded(given: Input, facts: TextFacts) -> Characters:
+def decoded(given: Input, facts: TextFacts) -> EncodedText:
     """Return the characters of a document in the encoding that `facts_of` has found."""
     if sum(map(len, given.chunks())) > MAX_BYTES:
         raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
@@ -76,7 +76,7 @@ def decoded(given: Input, facts: TextFacts) -> Characters:
         text = data.decode(codec, "surrogateescape" if facts.is_broken else "strict")
     except UnicodeError as error:
         raise InputError(f"{given.name}: is not valid {facts.encoding} ({error})") from None
-    return Characters(given.name, text, codec)
+    return EncodedText(given.name, text, codec)
 
 
 def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) -> str | None:
@@ -95,7 +95,7 @@ def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) 
     return None if is_same else f"is not valid {declared}; it is read as {facts.encoding}"
 
 
-def document_of(name: str, data: bytes, charset: Charset, languages: Languages) -> Characters:
+def document_of(name: str, data: bytes, charset: Charset, languages: Languages) -> EncodedText:
     """Return the characters of a document that is to be written again, and the encoding for it.
 
     A valid encoding that it declares stays, and so does Unicode. Of others UTF-8 is made.
@@ -123,10 +123,10 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
             note = f"its encoding, {declared}, cannot be written back unchanged, so the output is in UTF-8"
         is_mended = note is not None
         own = "utf-8" if is_mended else own
-    return Characters(name, found.text, own, () if note is None else (note,), is_mended)
+    return EncodedText(name, found.text, own, () if note is None else (note,), is_mended)
 
 
-def encoded(document: Characters, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
+def encoded(document: EncodedText, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
     """Return the bytes of a translated text, and a note if they are in another encoding than the document's.
 
     With `has_references`, `&#...;` stands for what the encoding lacks.

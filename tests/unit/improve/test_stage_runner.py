@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt_cli.improve import running
+from nmt_cli.improve import stage_runner
 from nmt_cli.improve.stages import Stage, Work
 
 
@@ -26,8 +26,8 @@ def test_the_number_of_workers_reaches_translations_and_no_recorded_command(monk
         def run(self) -> int:
             return 0
 
-    monkeypatch.setattr(running, "Child", Quiet)
+    monkeypatch.setattr(stage_runner, "Child", Quiet)
     stage = Stage(Path("1-back"), "a purpose", (kind, "mono.fr"), (), (), Work(kind, 5))
-    assert running._run(stage, workers) == 0
+    assert stage_runner._run(stage, workers) == 0
     assert ran == [(kind, "mono.fr", *added)]
     assert "--workers" not in stage.command
