@@ -1,6 +1,7 @@
-"""Makes the model directory that is kept for the current format version: `python tests/models/make.py`.
+"""Makes the model directory that is kept of this release: `python tests/models/make.py`.
 
-Run once, when a format version is released; what is there is never made again.
+Run once for each release; what is there is never made again. `format-1` was made in this way before the first release,
+with more units.
 """
 
 import shutil
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.training.checkpoints import FORMAT
+from nmt_cli.version import __version__
 
 HERE = Path(__file__).parent
 CONFIG = """
@@ -20,7 +21,7 @@ data:
   target_lang: fr
   train: [{{source: {here}/train.en, target: {here}/train.fr}}]
   dev: {{source: {here}/dev.en, target: {here}/dev.fr}}
-tokenizer: {{vocab_size: 380, normalization: identity}}
+tokenizer: {{vocab_size: 340, normalization: identity}}
 model:
   embedding_size: 16
   encoder: {{hidden_size: 16}}
@@ -32,23 +33,23 @@ training:
   learning_rate: 1.0e-2
   schedule: constant
   max_epochs: null
-  max_steps: 150
-  validation_freq: 75
-  checkpoint_freq: 75
+  max_steps: 400
+  validation_freq: 200
+  checkpoint_freq: 200
   keep_last: 2
   ema_decay: 0.9
   precision: fp32
   threads: 1
-decoding: {{beam_size: 3, max_length_a: 1.0, max_length_b: 10}}
+decoding: {{beam_size: 3, max_length_a: 1.0, max_length_b: 5}}
 """
 
 
 def main() -> None:
-    directory = HERE / f"format-{FORMAT}"
+    directory = HERE / f"release-{__version__}"
     if directory.exists():
         sys.exit(f"{directory}: is there already and is kept as it is")
     directory.mkdir()
-    book = phrasebook.generate(seed=7, num_train=200, num_dev=10, num_test=20)
+    book = phrasebook.generate(seed=7, num_train=200, num_dev=5, num_test=10)
     phrasebook.write(book, directory)
     (directory / "test.en").rename(directory / "source.txt")
     config = directory / "config.yaml"
