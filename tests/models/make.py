@@ -1,7 +1,7 @@
 """Makes the model directory that is kept of this release: `python tests/models/make.py`.
 
 Run once for each release; what is there is never made again. `format-1` was made in this way before the first release,
-with more units.
+with a larger vocabulary.
 """
 
 import shutil

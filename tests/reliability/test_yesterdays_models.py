@@ -1,4 +1,4 @@
-"""Model directories of every format version, kept as they were written: see tests/models/make.py.
+"""Model directories of every format version and release, kept as they were written: see tests/models/make.py.
 
 `format-1-init` was made by commit 1fb7890 from `given.yaml`, as `nmt init` wrote it, with 24 units instead of 256.
 It repeats itself in two lines. Since then such text is cut, so these two lines have been changed by hand.
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 MODELS = Path(__file__).parents[1] / "models"
-VERSIONS = sorted(path.name for path in MODELS.iterdir() if path.is_dir() and path.name.startswith("format-"))
+VERSIONS = sorted(
+    path.name for path in MODELS.iterdir() if path.is_dir() and path.name.startswith(("format-", "release-"))
+)
 
 
 @pytest.fixture(params=VERSIONS)
