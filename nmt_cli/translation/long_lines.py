@@ -199,6 +199,8 @@ class PartsOfLine:
                 self._found = list(map(self._with_links, self._found))
             if not self._has_weights:
                 found = self._with_links(found)
+        elif part.part:  # of a long line, whose pieces would take many times the memory of its text
+            found = replace(part, ids=(), spans=()), translations
         self._found.append(found)
 
     def in_order(self) -> list[PartTranslations]:
