@@ -119,6 +119,8 @@ class _PoolWorker:
     """True once it has begun any task."""
     is_alone: bool = False
     """True if it gets no other task until it has done the one that it has."""
+    state_queries: set[int] = field(default_factory=set)
+    """Questions about its state that it has not answered."""
 
     def number_of(self, priority: int) -> int:
         """Return how many tasks of a priority it has."""
@@ -206,7 +208,7 @@ class Pool:
         return Status(len(self._members), waiting, assigned, turn, self._deaths, self._failures)
 
     def states(self, timeout: float) -> list[Any]:
-        """Return what the workers tell of their state (`Inbox.state`).
+        """Return what the workers tell of their state (`Inbox.state`), None for one that dies meanwhile.
 
         Raises:
             TimeoutError: one of them does not answer in time.
@@ -291,8 +293,9 @@ class Pool:
                 case "get state":
                     if (answers := self._state_queries.get(message.number)) is not None:
                         answers.put(len(self._members))
-                    for member in self._members.values():
-                        self._send(member, message)
+                        for member in self._members.values():
+                            member.state_queries.add(message.number)
+                            self._send(member, message)
                 case "drain":
                     self._is_ending = True
                 case "end":
@@ -384,13 +387,20 @@ class Pool:
             case "failed":
                 member.assigned.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
-            case "state" if (answers := self._state_queries.get(message.number)) is not None:
-                answers.put(message.value)
+            case "state":
+                self._answer_state(member, message.number, message.value)
             case "logged":
                 relay(message.value)
 
+    def _answer_state(self, member: _PoolWorker, number: int, state: Any) -> None:
+        member.state_queries.discard(number)
+        if (answers := self._state_queries.get(number)) is not None:
+            answers.put(state)
+
     def _remove_dead(self, member: _PoolWorker) -> None:
         """Queue again what a worker had that has died."""
+        for number in tuple(member.state_queries):  # the next one will be asked
+            self._answer_state(member, number, None)
         del self._members[member.worker.connection]
         member.worker.kill()
         log("a worker process crashed; the others take over its work")

@@ -168,8 +168,11 @@ def test_many_texts_keep_their_lines(model: Path, config: Path, tmp_path: Path):
 
 
 def most_memory(*args: str | Path, stdin: Path | None = None) -> tuple[int, bytes, str, int]:
-    """Exit code, the first bytes of the output, stderr, and the resident bytes at most."""
-    program = "import resource, runpy, sys, atexit, torch\natexit.register(lambda: print('MEMORY', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr))\nsys.argv[0] = 'nmt'\nrunpy.run_module('nmt_cli', run_name='__main__')"  # noqa: E501
+    """Exit code, the first bytes of the output, stderr, and the resident bytes at most.
+
+    They are those of the process since it was started: `getrusage` would count the memory of the tests too.
+    """
+    program = "import runpy, sys, atexit, torch\natexit.register(lambda: print('MEMORY', *[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')], file=sys.stderr))\nsys.argv[0] = 'nmt'\nrunpy.run_module('nmt_cli', run_name='__main__')"  # noqa: E501
     with (stdin or Path(os.devnull)).open("rb") as source:
         done = subprocess.run(
             [sys.executable, "-c", program, *map(str, args)], stdin=source, capture_output=True, check=False

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -188,6 +189,20 @@ def test_workers_tell_their_state_while_they_work(zygote, tmp_path: Path):
         assert pool.states(30) == [None, None]
         stop.touch()
         assert [ticket.result(30) for ticket in tickets] == [["WAIT"]] * 2
+
+
+def test_a_worker_that_dies_before_it_tells_its_state_is_not_waited_for(zygote, tmp_path: Path):
+    with Pool(zygote, workers=1) as pool, ThreadPoolExecutor(1) as other:
+        ticket = pool.submit(says(f"wait:{tmp_path / 'stop'}"))
+        wait_for(lambda: pool.status().workers == 1)
+        (pid,) = pids(pool)
+        os.kill(pid, signal.SIGSTOP)
+        asked = other.submit(pool.states, 30)
+        wait_for(lambda: any(member.state_queries for member in pool._members.values()))
+        os.kill(pid, signal.SIGKILL)
+        assert asked.result(10) == [None]
+        (tmp_path / "stop").touch()
+        assert ticket.result(30) == ["WAIT"]
 
 
 @pytest.mark.parametrize("kind", [Threads, Zygote])
