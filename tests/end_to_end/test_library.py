@@ -112,7 +112,8 @@ def test_the_import_is_quick():
     outside = {name.partition(".")[0] for name in loaded} - {"nmt_cli", *sys.stdlib_module_names}
     assert outside == set()
     assert {name for name in loaded if name.startswith("nmt_cli.")} == {
-        "nmt_cli.library", "nmt_cli.system", "nmt_cli.system.errors", "nmt_cli.system.signals", "nmt_cli.version",
+        "nmt_cli.library", "nmt_cli.system", "nmt_cli.system.console",
+        "nmt_cli.system.errors", "nmt_cli.system.signals", "nmt_cli.version",
     }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_a_footnote_inside_a_code_is_left_out_and_counted(tmp_path, capsys):
     text = "a word<ph>fn<sub>with a footnote</sub></ph>"
     made = imported(tmx(tmp_path, unit(en=text, fr="un mot"), unit(en="b", fr="b"), unit(en=text)))
     assert (made.pairs, made.report["notes"]) == ([("a word", "un mot"), ("b", "b")], NOTE)
-    assert f"noted 1: {next(iter(NOTE))}\n" in capsys.readouterr().err
+    assert f"also found: {next(iter(NOTE))} (1)\n" in capsys.readouterr().err
     path = tmp_path / "m.xlf"
     path.write_text(XLIFF.format(two_sides("a word", text) + two_sides("b", "b")), encoding="utf-8")
     made = imported(path)

@@ -57,7 +57,7 @@ def test_what_is_counted_is_the_sum(monkeypatch):
 
 def test_a_line_that_kills_every_worker_is_named(tmp_path: Path):
     lines = [b"a", b"b", b"kill", *[b"c"] * 50]
-    with Pool(Zygote(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 processes"):
+    with Pool(Zygote(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 worker"):
         list(translated(pool, [Window([b"a"] * 10), Window(lines, 10)], workers=2))
 
 
