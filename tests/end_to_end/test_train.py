@@ -627,7 +627,7 @@ def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Pat
     checked = nmt("check", *sets)
     assert checked.code == 0, checked.err
     row = next(line for line in checked.out.decode().splitlines() if "links to missing words" in line)
-    assert row.split("words")[1].split(maxsplit=1) == ["2", f"{links}:1 (99-0), {links}:2 (0-99)"]
+    assert row.split("missing words")[1].split(maxsplit=1) == ["2", f"{links}:1 (99-0), {links}:2 (0-99)"]
     begun, resumed = (nmt("train", *sets, "--set", f"training.max_steps={steps}") for steps in (2, 3))
     assert (begun.code, resumed.code) == (0, 0)
     assert f"warning: {told}" in begun.err
