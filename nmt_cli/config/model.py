@@ -55,7 +55,7 @@ class AttentionConfig(Section):
     """The attention of the decoder to the source."""
 
     type: AttentionType = "additive"
-    """How the attention scores an encoder state (an "annotation" in the papers). Each type goes with each recurrence.
+    """The score of an encoder state (an "annotation" in the papers). Each type can be used with each recurrence.
     `additive`: Bahdanau et al. (2015);
     `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
     `multihead`: several additive heads, Chen et al. (2018). If decoder states and annotations have different sizes,

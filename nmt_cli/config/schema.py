@@ -337,7 +337,7 @@ class TokenizerConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How the model is trained, and which checkpoints are kept."""
+    """The training of the model, and the checkpoints that are kept."""
 
     batch_size: PositiveInt = 4096
     """Size of one update over all devices: target pieces with padding and </s>, or sentences."""

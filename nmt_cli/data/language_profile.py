@@ -17,7 +17,7 @@ from typing import Any
 from nmt_cli.system.errors import ModelError
 
 WAY_OUT = "delete it, and nmt serve learns the languages from the training text"
-"""What to do about a file of profiles that is damaged."""
+"""The remedy for a damaged file of profiles."""
 MAX_LINES = 20_000
 MAX_TRIGRAMS = 4_000
 """The most frequent are kept: some 60 kB a language."""
