@@ -23,6 +23,7 @@ from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
 from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError
+from nmt_cli.text.letters import WITHOUT_SPACES
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
@@ -261,6 +262,8 @@ _TOKENISER_MARK = re.compile(r"@-@|&(?:apos|quot|#124|#91|#93);")
 _SPACED_PUNCTUATION = re.compile(r"\S +[.,](?: |$)")
 _SENTENCEPIECE_MARK = re.compile("\u2581")
 _SUBWORD_NMT_MARK = re.compile(r"\S@@(?: |$)")
+_LINES_OF_SCRIPT = 1_000
+"""Lines by which the script of a text is told."""
 
 
 def looks_tokenised(lines: Sequence[str]) -> str | None:
@@ -275,6 +278,12 @@ def looks_tokenised(lines: Sequence[str]) -> str | None:
         f"{what}: this looks like tokenised text, whose score cannot be compared with others; "
         "detokenise it, or give --tokenize none if it is meant to be tokenised"
     )
+
+
+def has_no_spaces(lines: Sequence[str]) -> bool:
+    """Return whether most letters are of a script without spaces between words, such as Chinese or Thai."""
+    text = "".join(lines[:_LINES_OF_SCRIPT])
+    return 2 * len(WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text))
 
 
 def looks_like_pieces(lines: Sequence[str]) -> str | None:

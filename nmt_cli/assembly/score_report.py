@@ -52,6 +52,11 @@ def print_scores(
     for path, text in zip(paths, texts, strict=False):
         _warn_of_unfit_text(input_name(path), text, is_tokenised_on_purpose=tokenize == "none")
     hypotheses, reference_texts = texts[0], texts[1 : 1 + len(references)]
+    if "bleu" in metrics and tokenize is None and scoring.has_no_spaces(reference_texts[0]):
+        warn(
+            f"BLEU counts words, which the text of {input_name(references[0])} does not separate by spaces; add "
+            "--tokenize zh for Chinese, ja-mecab for Japanese, or char"
+        )
 
     comparisons: list[Comparison] = []
     buckets: list[LengthBucket] = []

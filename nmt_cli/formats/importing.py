@@ -115,7 +115,11 @@ def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
         ("--encoding", settings.encoding, formats - {"XLSX", "ODS"}),
         ("--member", settings.member, is_zip),
         ("--separator", settings.separator, formats & {"TSV", "CSV"}),
-        ("--with-unfinished", True if settings.with_unfinished else None, formats & {"PO", "XLIFF"}),
+        (
+            "--with-unfinished",
+            True if settings.with_unfinished else None,
+            formats & {"PO", "XLIFF", "TSV", "CSV", "XLSX", "ODS"},
+        ),
     ):
         if value is not None and not matters:
             given = option if value is True else f"{option} {value}"

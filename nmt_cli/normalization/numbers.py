@@ -26,7 +26,7 @@ from nmt_cli.text.edits import Change, Span
 from nmt_cli.text.line import Constraint, Line, Undo
 from nmt_cli.text.translation import Translation
 
-_NO_TEXT = r"__|[<>{}\\]|%\w"
+_NO_TEXT = r"__|[<>{}\\]|%\w|\]_"
 """Signs of a word that is a placeholder or a tag, and not a number that people read."""
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\S+")

@@ -23,16 +23,20 @@ class BehindProxies:
         if scope["type"] == "http" and client is not None and self._trusts(client[0]):
             headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
             hosts = ",".join(value for name, value in headers if name == b"x-forwarded-for").split(",")
-            schemes = [value.strip().lower() for name, value in headers if name == b"x-forwarded-proto"]
+            protos = ",".join(value for name, value in headers if name == b"x-forwarded-proto").split(",")
             scope = dict(scope)
+            hops = 0
             for host in map(_without_port, reversed(hosts)):
                 if not host:
                     break
+                hops += 1
                 scope["client"] = (host, 0)
                 if not self._trusts(host):
                     break
-            if schemes and schemes[-1] in ("http", "https"):
-                scope["scheme"] = schemes[-1]
+            # Some proxies add the scheme that they see, as they add the address, and others leave one for all.
+            scheme = protos[-min(max(hops, 1), len(protos))].strip().lower()
+            if scheme in ("http", "https"):
+                scope["scheme"] = scheme
         await self._app(scope, receive, send)
 
     def _trusts(self, host: str) -> bool:

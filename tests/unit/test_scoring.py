@@ -13,6 +13,7 @@ import pytest
 from nmt_cli import scoring
 from nmt_cli.scoring import (
     bootstrap_interval,
+    has_no_spaces,
     looks_like_pieces,
     looks_tokenised,
     paired_bootstrap,
@@ -285,6 +286,17 @@ def test_tokenised_text_is_recognised(lines, words):
         "detokenise it, or give --tokenize none if it is meant to be tokenised"
     )
     assert looks_like_pieces(lines) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["我喜欢红色的车。"], True), (["ฉันชอบรถสีแดง"], True), (["車はiPhoneより赤い。"], True),
+        (["I like 北京."], False), (["나는 빨간 차를 좋아한다."], False), (["123", ""], False), ([], False),
+    ],
+)  # fmt: skip
+def test_scripts_without_spaces_are_recognised(lines, expected):
+    assert has_no_spaces(lines) == expected
 
 
 def test_pieces_are_recognised():

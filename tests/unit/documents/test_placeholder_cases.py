@@ -39,6 +39,7 @@ def texts(*lines: str, translate=upper) -> list[str]:
         ("The red car %id% of %count% is in the house for %hours% hours.", ["%id%", "%count%", "%hours%"]),
         ("The %name% and {{ width }} are red.", ["%name%", "{{ width }}"]),
         ("The %1$s of ${x} and #{y} is %@.", ["%1$s", "${x}", "#{y}", "%@"]),
+        ("The [url]https://a.b/c[/url] is red.", ["[url]", "https://a.b/c", "[/url]"]),
         (
             "Type ``--house`` or see :py:meth:`~Car.get` or `car.open()`.",
             ["``--house``", ":py:meth:`~Car.get`", "`car.open()`"],

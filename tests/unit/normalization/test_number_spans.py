@@ -81,7 +81,7 @@ def test_habits_are_learnt_from_the_lines_that_have_a_number():
 
 
 def test_placeholders_tags_symbols_and_rewritten_numbers_are_left_alone():
-    line = read(NumberHabits((), ("10",)), "__1__ <b2> {0} %1$s [X1] 10 11", symbols=["[X1]"])
+    line = read(NumberHabits((), ("10",)), "__1__ <b2> {0} %1$s [1]_. [X1] 10 11", symbols=["[X1]"])
     assert numbers_of(line) == ["11"]
     assert not line.keeps_digits
     assert read(NumberHabits((), ("10",)), "11 110").keeps_digits

@@ -50,3 +50,16 @@ def test_only_a_trusted_proxy_says_that_the_client_asks_over_https():
     assert seen("127.0.0.1", [("x-forwarded-proto", "https")])[1] == "https"
     assert seen("127.0.0.1", [("x-forwarded-proto", "javascript")])[1] == "http"
     assert seen("203.0.113.9", [("x-forwarded-proto", "https")])[1] == "http"
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "protos", "found"),
+    [
+        ("203.0.113.5, 172.20.0.3", "https, http", "https"),  # each of two proxies says how it was asked
+        ("203.0.113.5, 172.20.0.3", "http, https", "http"),
+        ("203.0.113.5, 172.20.0.3", "https", "https"),
+        ("10.9.9.9, 203.0.113.5", "http, https", "https"),  # the client itself has sent the first of each
+    ],
+)
+def test_the_scheme_is_what_the_proxy_says_that_the_client_has_asked(forwarded, protos, found):
+    assert seen("127.0.0.1", [("x-forwarded-for", forwarded), ("x-forwarded-proto", protos)])[1] == found
