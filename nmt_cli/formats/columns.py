@@ -29,12 +29,18 @@ _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", r
 _REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
 """References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_STATE_HEADERS = frozenset(("fuzzy", "state", "status", "translation status", "translation state"))
 _UNFINISHED = frozenset(
     ("true", "yes", "1", "fuzzy", "draft", "unfinished", "needs review", "needs-review", "needs work", "needs editing",
-     "needs update", "in progress", "rejected", "untranslated", "not translated", "todo")
+     "needs update", "in progress", "in review", "pending", "rejected", "unapproved", "not approved", "unreviewed",
+     "untranslated", "not translated", "todo", "new", "needs-translation", "needs-adaptation", "needs-l10n",
+     "needs-review-translation", "needs-review-adaptation", "needs-review-l10n")
 )  # fmt: skip
-"""Cells below such headers, by which programs such as Weblate say that somebody has to look at a translation."""
+"""States by which Weblate, XLIFF and other programs say that somebody has to look at a translation."""
+_STATES = {
+    **dict.fromkeys(("fuzzy", "state", "status", "translation status", "translation state"), _UNFINISHED),
+    **dict.fromkeys(("approved", "reviewed"), frozenset(("no", "false", "0"))),
+}
+"""Names of columns and fields with the state of a translation, in small letters, and the states of unfinished ones."""
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»", ")")
 _OTHER_HEADERS = frozenset(
     (
@@ -77,7 +83,7 @@ def rows_as_pairs(
     )
     states = []
     if columns.has_header and not settings.with_unfinished:
-        states = [place for place, cell in enumerate(sample[0][1]) if cell.strip().lower() in _STATE_HEADERS]
+        states = [(place, cell) for place, cell in enumerate(sample[0][1]) if cell.strip().lower() in _STATES]
     report.inputs[-1]["columns"] = [columns.source + 1, columns.target + 1]
     report.inputs[-1]["header_row"] = columns.has_header
     if columns.has_header:
@@ -99,11 +105,20 @@ def rows_as_pairs(
             cells += [""] * (needed - len(cells))
             if columns.attribution is not None and len(cells) > columns.attribution:
                 report.attribute(cells[columns.attribution])
-            values = {cells[column].strip().lower() for column in states if column < len(cells)} & _UNFINISHED
-            if values and cells[target].strip():
-                report.skip(f"unfinished ({values.pop()})", f"{name}:{place}")
+            given = [(header, cells[column]) for column, header in states if column < len(cells)]
+            if (state := unfinished_state(given)) and cells[target].strip():
+                report.skip(f"unfinished ({state})", f"{name}:{place}")
             else:
                 yield from _pair(place, cells[source], cells[target], name, report)
+
+
+def unfinished_state(fields: Iterable[tuple[str, object]]) -> str | None:
+    """Return the state of a translation if one of its fields, each a name and a value, says that it is unfinished."""
+    for name, value in fields:
+        word = str(value).strip().lower()
+        if word in _STATES.get(name.strip().lower(), ()):
+            return word
+    return None
 
 
 def rows_as_texts(

@@ -225,7 +225,7 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
         table = read_csv(given, facts, text_head(given, facts), report, settings.separator)
         return rows_as_pairs(table, given.name, settings, report)
     if job.format == "JSON lines":
-        return read_json_lines(given, facts, languages, columns, report)
+        return read_json_lines(given, facts, languages, columns, report, with_unfinished=settings.with_unfinished)
     if job.format in CONTENTS and len(job.inputs) == 1:
         content = CONTENTS[job.format](decoded(given, facts))
         return pairs_of(content, languages, report, with_unfinished=settings.with_unfinished)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from nmt_cli.formats.columns import SAMPLE_ROWS, two_parts
+from nmt_cli.formats.columns import SAMPLE_ROWS, two_parts, unfinished_state
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, named_by
 from nmt_cli.formats.opening import Input
@@ -19,9 +19,15 @@ _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("original", "tr
 
 
 def read_json_lines(
-    given: Input, facts: TextFacts, languages: Languages, asked: str | None, report: ImportReport
+    given: Input,
+    facts: TextFacts,
+    languages: Languages,
+    asked: str | None,
+    report: ImportReport,
+    *,
+    with_unfinished: bool = False,
 ) -> Iterator[Found]:
-    """Yield the two fields of each object; lines without them are counted.
+    """Yield the two fields of each object; lines without them, and unfinished ones, are counted.
 
     Raises:
         InputError: it is not certain which two fields are meant.
@@ -38,6 +44,8 @@ def read_json_lines(
         if missing:
             state = "is missing" if all(record.get(key) is None for key in missing) else "is not a string"
             report.skip(f"the field {' and '.join(missing)} {state}", f"{given.name}:{number}")
+        elif not with_unfinished and (unfinished := unfinished_state(record.items())):
+            report.skip(f"unfinished ({unfinished})", f"{given.name}:{number}")
         else:
             yield Found(number, *map(str, texts))
 

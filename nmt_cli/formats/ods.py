@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from nmt_cli.formats.columns import NoText
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
 from nmt_cli.formats.xlsx import only_sheet
@@ -39,6 +40,10 @@ class OdsEvents:
         self._text: list[str] | None = None
         self._cell_repeated = self._row_repeated = 1
         self._is_error = False
+        self._is_text = True
+        """False in a cell with a date, a percentage, a truth value or the like."""
+        self._number_of_cell: str | None = None
+        """The number in a cell; one that is shown otherwise is no text."""
 
     def start(self, name: str, attributes: dict[str, str], _: int) -> None:
         """Begin a sheet, a row, a cell or a part of its text."""
@@ -50,6 +55,9 @@ class OdsEvents:
         elif name in _CELLS:
             self._text, self._paragraphs = [], 0
             self._is_error = attributes.get("calcext:value-type") == "error"  # such as #N/A
+            kind = attributes.get("office:value-type", "string")
+            self._number_of_cell = attributes.get("office:value") if kind == "float" else None
+            self._is_text = kind in ("string", "float")
             self._cell_repeated = _count(attributes, "table:number-columns-repeated")
         elif name == "annotation":
             self._aside += 1
@@ -73,9 +81,11 @@ class OdsEvents:
             self._aside -= 1
         elif name in _CELLS and self._text is not None:
             cell, self._text = "" if self._is_error else "".join(self._text), None
+            if not self._is_text or self._number_of_cell not in (None, cell):
+                cell = NoText("")
             self._cells += [cell] * min(self._cell_repeated, MAX_COLUMNS - len(self._cells))
         elif name == "table-row":
-            while self._cells and not self._cells[-1]:
+            while self._cells and not self._cells[-1] and not isinstance(self._cells[-1], NoText):
                 self._cells.pop()
             if self._cells:
                 numbers = range(self._number + 1, self._number + 1 + self._row_repeated)

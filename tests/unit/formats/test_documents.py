@@ -366,6 +366,21 @@ def test_errors_in_cells_of_open_document_are_no_sentences(tmp_path):
     assert (made.pairs, made.report["skipped"]) == ([("b", "c")], {"empty target": 1})
 
 
+def test_cells_of_open_document_that_are_no_text_are_counted(tmp_path):
+    kinds = (
+        ("string", "", "a"), ("date", "", "31.01.2024"), ("percentage", "0.25", "25%"), ("boolean", "", "TRUE"),
+        ("float", "1234.5", "1,234.50"), ("float", "42", "42"),
+    )  # fmt: skip
+    cell = '<table:table-cell office:value-type="{}" office:value="{}"><text:p>{}</text:p></table:table-cell>'
+    body = "".join(f"<table:table-row>{2 * cell.format(*kind)}</table:table-row>" for kind in kinds)
+    with zipfile.ZipFile(tmp_path / "t.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", f'<doc><table:table table:name="One">{body}</table:table></doc>')
+    made = imported(tmp_path / "t.ods")
+    assert made.pairs == [("a", "a"), ("42", "42")]
+    assert made.report["skipped"] == {"a date, a formatted number or the like, which is not text": 4}
+
+
 def test_equal_rows_of_open_document_are_counted_one_by_one(tmp_path):
     cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
     rows = [

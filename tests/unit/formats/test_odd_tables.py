@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 
 import pytest
 from importing_here import imported
@@ -142,3 +143,23 @@ def test_rows_that_a_table_calls_unfinished_are_no_pairs(tmp_path):
     assert made.pairs == [("a", "b"), ("e", "f")]
     assert made.report["skipped"] == {"unfinished (true)": 1, "empty target": 1}
     assert len(imported(tmp_path / "t.csv", with_unfinished=True).pairs) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "is_pair"),
+    [
+        ("state", "needs-translation", False), ("state", "needs-review-translation", False),
+        ("state", "translated", True), ("Status", "Not approved", False), ("Status", "pending", False),
+        ("Status", "final", True),
+        ("Approved", "no", False), ("Approved", "yes", True), ("fuzzy", "true", False), ("note", "new", True),
+    ],
+)  # fmt: skip
+def test_the_state_of_a_row_is_told_by_a_column_or_a_field(tmp_path, header, value, is_pair):
+    (tmp_path / "t.tsv").write_text(f"source\ttarget\t{header}\na b\tc d\t\nx y\tz w\t{value}\n")
+    fields = {"source": "x y", "target": "z w", header: {"true": True}.get(value, value)}
+    (tmp_path / "t.jsonl").write_text('{"source": "a b", "target": "c d"}\n' + json.dumps(fields) + "\n")
+    for name in ("t.tsv", "t.jsonl"):
+        made = imported(tmp_path / name)
+        assert made.pairs == [("a b", "c d"), ("x y", "z w")][: 1 + is_pair]
+        assert made.report["skipped"] == ({} if is_pair else {f"unfinished ({value.lower()})": 1})
+        assert len(imported(tmp_path / name, with_unfinished=True).pairs) == 2
