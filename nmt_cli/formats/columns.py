@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
@@ -236,9 +237,11 @@ def choose_columns(
         width = max(width, source + 1, target + 1)
         return Columns(source, target, width, header is not None, attribution, f"--columns {asked}")
     if width < 2:
+        sign = next((sign for sign in ";|" if _share(body, 0, re.compile(re.escape(sign)).search)), None)
         raise InputError(
             f"{name}: has one column only; a table needs the sentences in one column and their translations in "
             "another. If it is plain text, give the file of the translations too"
+            + (f". If the sign {sign} separates its columns, add --separator {shlex.quote(sign)}" if sign else "")
         )
     if header is not None and (named := _named(header, body, name, languages)) is not None:
         return Columns(

@@ -95,6 +95,7 @@ def test_the_sides_are_found_by_their_words_in_decomposed_text_too(tmp_path):
         ([("a", "b")], {"columns": "1,01"}, "--columns 1,01: both are column 1 of .*t.tsv; give two columns, source"),
         ([("Question", "b")], {"columns": "Question,c"}, "has no column Question; there are 2"),
         ([("abc",)], {}, "t.tsv: has one column only"),
+        ([("a;b",), ("c;d",)], {}, "If the sign ; separates its columns, add --separator ';'"),
         ([("", ""), ("", "")], {}, "t.tsv: holds no rows"),
         ([("je", "the cat is not here"), ("the", "vous avez")], {}, "column 1 should be en and column 2 fr"),
     ],
