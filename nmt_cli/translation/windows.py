@@ -6,6 +6,7 @@ file goes at full speed, and a program that writes one line and waits for its an
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,8 @@ MAX_WINDOW_BYTES = 8_000_000
 WORD_PAIRS_A_BYTE = 2
 """Word pairs that weigh as much as a byte: a translation has a matrix of weights where an alignment is asked for, or
 where signs and capitals follow the attention, and all matrices of a window are in memory together."""
+MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_A_BYTE) + 1
+"""Words of a line that fills a window by itself. No more are counted: each would be an object of its own."""
 MAX_PAIR_CELLS = 250_000_000
 """Source times target characters of the pairs of a window, of which each piece has some four: pairs have matrices."""
 Item = TypeVar("Item")
@@ -100,7 +103,7 @@ def cut(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_weig
 
 def weight_of(line: bytes) -> int:
     """Return the bytes of memory that a line stands for: its own, or those of a matrix of its words."""
-    return max(len(line), len(line.split()) ** 2 // WORD_PAIRS_A_BYTE)
+    return max(len(line), len(line.split(None, MAX_MATRIX_WORDS)) ** 2 // WORD_PAIRS_A_BYTE)
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
