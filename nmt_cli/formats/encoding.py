@@ -66,10 +66,12 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
         return _counted(given, marked, marked, has_mark=not has_no_mark)
     has_mark = head.startswith(codecs.BOM_UTF8)
     if not _is_valid(given, "utf-8"):
-        if not has_mark and declared is not None and (facts := _declared(given, declared)) is not None:
-            return facts
         num_valid, sample = _odd_lines(given)
-        if has_mark or 4 * num_valid > sample.count(b"\n"):
+        # In an older encoding a line that is valid UTF-8 by chance is rare, whatever the text declares.
+        is_mostly_utf8 = has_mark or num_valid > sample.count(b"\n")
+        if not is_mostly_utf8 and declared is not None and (facts := _declared(given, declared)) is not None:
+            return facts
+        if is_mostly_utf8 or 4 * num_valid > sample.count(b"\n"):
             return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
         encoding = older_encoding(given.name, sample, languages)
         return _counted(given, shown(encoding), encoding)

@@ -99,7 +99,7 @@ def _facts_of(one: Recognised, settings: Settings) -> TextFacts:
     charset = TmxEvents.charset if one.format == "TMX" else CONTENTS.get(one.format, Content).charset
     facts = facts_of(one.given, charset, settings.languages, settings.encoding)
     declared = declared_charset(one.given.head(), charset)
-    is_ascii = facts.codec.startswith("utf") and not is_plainly_utf8(one.given)
+    is_ascii = facts.codec.startswith("utf") and all(chunk.isascii() for chunk in one.given.chunks())
     if settings.encoding is None and (note := note_on_encoding(declared, facts, is_ascii=is_ascii)) is not None:
         warn(f"{one.given.name}: {note}")
     return facts

@@ -9,7 +9,7 @@ from itertools import islice
 
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.segments import Content
-from nmt_cli.formats.subtitle_timing import fit
+from nmt_cli.formats.subtitle_timing import SAME, Timing, timing
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
@@ -80,8 +80,8 @@ def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], repo
 
 
 def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
-    """Return the cues of the second file at the times of the first, which may run faster or begin later."""
-    found = fit([cue.begin for cue in cues], [cue.begin for cue in others])
+    """Return the cues of the second file at the times of the first: it may run faster, begin later, or lack a part."""
+    found = timing([cue.begin for cue in cues], [cue.begin for cue in others])
     if found is None:
         raise InputError(
             f"{names[0]} and {names[1]}: their times have nothing in common, whatever the frame rate and the shift; "
@@ -89,14 +89,30 @@ def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report:
         )
     if not found.is_certain:
         warn(f"{names[0]} and {names[1]}: their times have little in common, so many of the pairs may be wrong")
-    if found.is_same:
+    if found.fits == (SAME,):
         return cues
-    report.inputs[-1]["times"] = {"scale": round(found.scale, 6), "shift": round(found.shift, 3)}
-    warn(
-        f"{names[1]}: its times do not fit those of {names[0]}; they were multiplied by {found.scale:.5f} and "
-        f"shifted by {found.shift:+.2f} s"
-    )
-    return [replace(cue, begin=found.of(cue.begin), end=found.of(cue.end)) for cue in cues]
+    first, *later = [
+        {"from": round(begin, 3), "scale": round(fit.scale, 6), "shift": round(fit.shift, 3)}
+        for begin, fit in zip(found.begins, found.fits, strict=True)
+    ]
+    report.inputs[-1]["times"] = {"scale": first["scale"], "shift": first["shift"]} | ({"changes": later} if later else {})
+    warn(f"{names[1]}: its times do not fit those of {names[0]}; {_correction(found)}")
+    fits = [found.at(cue.begin) for cue in cues]
+    moved = [
+        replace(cue, begin=fit.of(cue.begin), end=fit.of(cue.end)) for cue, fit in zip(cues, fits, strict=True)
+    ]
+    return sorted(moved, key=lambda cue: (cue.begin, cue.end))
+
+
+def _correction(found: Timing) -> str:
+    """Return how the times were corrected, for a message."""
+    parts = []
+    for begin, fit in zip(found.begins, found.fits, strict=True):
+        minutes, seconds = divmod(begin, 60)
+        after = f"from {minutes // 60:.0f}:{minutes % 60:02.0f}:{seconds:02.0f} on " if parts else ""
+        factor = f"multiplied by {fit.scale:.5f} and " if fit.scale != 1 else ""
+        parts.append(f"{after}left as they are" if fit == SAME else f"{after}{factor}shifted by {fit.shift:+.2f} s")
+    return f"they were {'; '.join(parts)}"
 
 
 def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:

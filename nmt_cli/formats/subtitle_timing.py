@@ -1,8 +1,8 @@
-"""Estimates the frame-rate ratio and the shift between the times of two files of subtitles."""
+"""Estimates how the times of two files of subtitles differ: by frame rate, by a shift, and by parts that one lacks."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from math import sqrt
@@ -11,14 +11,23 @@ from typing import NamedTuple
 _RATES = (24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0)
 """Frames a second of films, as they are made and as they are broadcast."""
 MIN_CUES = 10
-"""Cues of a file; of fewer, nothing is told."""
+"""Cues of a file from which on its times can be corrected."""
+_MIN_REFUSED = 50
+"""Cues of a file from which on it is refused where hardly more of them agree than by chance."""
 _SAMPLE = 200
 _MAX_SHIFT = 900.0
+"""Seconds around a shift of 0, and around those that let the first or the last cues begin together."""
 _BIN = 0.2
 _NEAR = 0.4
 """Seconds between the beginnings of two cues that are taken for one."""
-_CERTAIN, _CHANCE = 6.0, 4.0
-"""Standard deviations above what chance gives: from the one on a fit is certain, below the other there is none."""
+_NUM_SHIFTS = 8
+"""Shifts between which a film may change, where one version of it lacks a scene or has an advertisement."""
+_CHANGE = 6.0
+"""Cues by which more must agree after a change of the shift."""
+_CERTAIN, _CHANCE = (0.6, 12.0), (0.45, 9.0)
+"""The share of the cues that agree, and their standard deviations above what chance gives. With one of the first pair
+the times are certain; with neither of the second they have nothing in common. Files of different films reach 0.45 with
+twenty cues and 0.3 with some hundred, and 8 deviations; two translations of a film 0.8, and 15 with sixty cues."""
 
 
 class Fit(NamedTuple):
@@ -26,12 +35,6 @@ class Fit(NamedTuple):
 
     scale: float
     shift: float
-    is_certain: bool = True
-
-    @property
-    def is_same(self) -> bool:
-        """True if the times need no correction."""
-        return self.scale == 1 and self.shift == 0
 
     def of(self, time: float) -> float:
         """Return a time in the other file."""
@@ -41,49 +44,109 @@ class Fit(NamedTuple):
 SAME = Fit(1.0, 0.0)
 
 
-def fit(times: Sequence[float], others: Sequence[float]) -> Fit | None:
+class Timing(NamedTuple):
+    """The times of one file in those of another, part by part."""
+
+    begins: tuple[float, ...]
+    """The time at which each part begins."""
+    fits: tuple[Fit, ...]
+    """The map of each part; all have one scale, unless they need no correction."""
+    is_certain: bool
+
+    def at(self, time: float) -> Fit:
+        """Return the map of the part in which a cue begins."""
+        return self.fits[max(0, bisect_right(self.begins, time) - 1)]
+
+
+def timing(times: Sequence[float], others: Sequence[float]) -> Timing | None:
     """Return where the times of cues lie in those of others, or None if they have nothing in common.
 
-    For each usual ratio of frame rates, the differences between the beginnings vote for a shift. The best is made exact
-    by a line through the cues that lie near each other. Times that fit as they are stay so.
+    For each usual ratio of frame rates, the differences between the beginnings vote for shifts. A path through the
+    shifts with the most votes has the most beginnings that agree (Viterbi), and pays for each change. The shifts on it
+    are made exact by least squares. Times that agree as they are stay so.
     """
-    if min(len(times), len(others)) < MIN_CUES:
-        return SAME
-    others = sorted(others)
-    sample = sorted(times)[:: max(1, len(times) // _SAMPLE)]
-    same = _num_near(sample, others, SAME)
-    if same >= 0.8 * len(sample):
-        return SAME
+    times, others = sorted(times), sorted(others)
+    fewest = min(len(times), len(others))
+    num_near = _num_near(times, others, SAME)
+    if fewest < MIN_CUES:
+        return Timing((times[0],), (SAME,), is_certain=2 * num_near >= fewest)
+    scale = _scale_of(times, others, is_same=num_near >= 0.8 * len(times))
+    candidates = [Fit(scale, shift) for shift, _ in _best_shifts(times, others, scale)]
+    parts = _parts(times, others, [*candidates, SAME] if scale == 1 else candidates)
+    longest = max(parts, key=lambda part: part[1] - part[0])
+    scale = _refined(times[longest[0] : longest[1]], others, longest[2]).scale
+    begins, fits, num_near = list[float](), list[Fit](), 0
+    for first, end, shifted in parts:
+        own = times[first:end]
+        fit = _refined(own, others, shifted, scale)
+        num_own, num_same = _num_near(own, others, fit), _num_near(own, others, SAME)
+        if num_same >= 0.8 * num_own:
+            fit, num_own = SAME, num_same
+        num_near += num_own
+        if not fits or fits[-1] != fit:
+            begins.append(own[0])
+            fits.append(fit)
+    density = len(others) / max(1.0, others[-1] - others[0])
+    chance = min(1.0, 2 * _NEAR * density) * len(times)
+    reached = (num_near / fewest, (num_near - chance) / sqrt(chance))
+    if fewest >= _MIN_REFUSED and reached[0] < _CHANCE[0] and reached[1] < _CHANCE[1]:
+        return None
+    return Timing(tuple(begins), tuple(fits), reached[0] >= _CERTAIN[0] or reached[1] >= _CERTAIN[1])
+
+
+def _scale_of(times: Sequence[float], others: Sequence[float], *, is_same: bool) -> float:
+    """Return the ratio of frame rates at which most beginnings agree for one shift."""
+    if is_same:
+        return 1.0
+    sample = times[:: max(1, len(times) // _SAMPLE)]
     span = (others[-1] - others[0]) / max(1e-9, sample[-1] - sample[0])
     scales = {1.0, *(one / other for one in _RATES for other in _RATES)} | ({span} if 0.9 < span < 1.1 else set())
-    found = [(*_best_shift(sample, others, scale), scale) for scale in sorted(scales)]
-    _, shift, scale = max(found, key=lambda one: (one[0], -abs(one[2] - 1), -abs(one[1])))
-    density = len(others) / max(1.0, others[-1] - others[0])
-    chance = min(1.0, 2 * _NEAR * density) * len(sample)
-    enough = chance + _CERTAIN * sqrt(chance)
-    best = _refined(sample, others, Fit(scale, shift))
-    num_best = _num_near(sample, others, best)
-    if same >= 0.8 * num_best:
-        best, num_best = SAME, same
-    if num_best >= min(enough, 0.8 * len(sample)):
-        return best
-    if len(sample) >= 5 * MIN_CUES and num_best < chance + _CHANCE * sqrt(chance):
-        return None
-    return SAME._replace(is_certain=len(sample) < 3 * MIN_CUES)
+    found = [(votes, Fit(scale, shift)) for scale in scales for shift, votes in _best_shifts(sample, others, scale)[:1]]
+    _, best = max(found, key=lambda one: (one[0], -abs(one[1].scale - 1), -abs(one[1].shift)))
+    refined = _refined(sample, others, best)
+    return refined.scale if best.scale != 1 or abs(refined.scale - 1) * times[-1] > _NEAR else 1.0
 
 
-def _best_shift(times: Sequence[float], others: Sequence[float], scale: float) -> tuple[int, float]:
-    """Return the shift for which most beginnings agree, with their number."""
+def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) -> list[tuple[float, int]]:
+    """Return the shifts for which most beginnings agree, the best first, with their votes."""
+    times = times[:: max(1, len(times) // _SAMPLE)]
+    centres = (0.0, others[0] - scale * times[0], others[-1] - scale * times[-1])
     votes: Counter[int] = Counter()
+    for centre in [one for one in centres if one == 0 or abs(one) > _MAX_SHIFT / 2]:
+        own: Counter[int] = Counter()
+        for time in times:
+            moved = scale * time
+            first = bisect_left(others, moved + centre - _MAX_SHIFT)
+            end = bisect_left(others, moved + centre + _MAX_SHIFT)
+            own.update({round((other - moved) / _BIN) for other in others[first:end]})
+        votes |= own
+    sums = {place: votes[place - 1] + votes[place] + votes[place + 1] for place in tuple(votes)}
+    peaks: list[int] = []
+    for place in sorted(sums, key=lambda one: (-sums[one], -votes[one], abs(one))):
+        if all(abs(place - peak) > _NEAR / _BIN + 1 for peak in peaks):
+            peaks.append(place)
+        if len(peaks) == _NUM_SHIFTS:
+            break
+    return [(place * _BIN, sums[place]) for place in peaks]
+
+
+def _parts(times: Sequence[float], others: Sequence[float], fits: Sequence[Fit]) -> list[tuple[int, int, Fit]]:
+    """Return the path through the maps with the most beginnings that agree: the cues and the map of each part."""
+    scores, came_from = [0.0] * len(fits), list[list[int]]()
     for time in times:
-        moved = scale * time
-        first = bisect_left(others, moved - _MAX_SHIFT)
-        end = bisect_left(others, moved + _MAX_SHIFT)
-        votes.update({round((other - moved) / _BIN) for other in others[first:end]})
-    if not votes:
-        return 0, 0.0
-    place = max(votes, key=lambda one: (votes[one - 1] + votes[one] + votes[one + 1], votes[one], -abs(one)))
-    return votes[place - 1] + votes[place] + votes[place + 1], place * _BIN
+        top = max(range(len(fits)), key=scores.__getitem__)
+        came_from.append([one if scores[one] >= scores[top] - _CHANGE else top for one in range(len(fits))])
+        scores = [
+            max(scores[one], scores[top] - _CHANGE) + _is_near(time, others, fit) for one, fit in enumerate(fits)
+        ]
+    state, end = max(range(len(fits)), key=scores.__getitem__), len(times)
+    parts: list[tuple[int, int, Fit]] = []
+    for place in reversed(range(len(times))):
+        before = came_from[place][state]
+        if before != state or place == 0:
+            parts.insert(0, (place, end, fits[state]))
+            state, end = before, place
+    return parts
 
 
 def _nearest(others: Sequence[float], time: float) -> float:
@@ -91,20 +154,25 @@ def _nearest(others: Sequence[float], time: float) -> float:
     return min(others[max(0, place - 1) : place + 1], key=lambda other: abs(other - time))
 
 
+def _is_near(time: float, others: Sequence[float], fit: Fit) -> bool:
+    moved = fit.of(time)
+    return abs(_nearest(others, moved) - moved) <= _NEAR
+
+
 def _num_near(times: Sequence[float], others: Sequence[float], fit: Fit) -> int:
-    return sum(abs(_nearest(others, fit.of(time)) - fit.of(time)) <= _NEAR for time in times)
+    return sum(_is_near(time, others, fit) for time in times)
 
 
-def _refined(times: Sequence[float], others: Sequence[float], fit: Fit) -> Fit:
-    """Return the line through the cues that lie near each other, by least squares, twice."""
+def _refined(times: Sequence[float], others: Sequence[float], fit: Fit, scale: float | None = None) -> Fit:
+    """Return the line through the cues that lie near each other, by least squares, twice; its scale may be given."""
     for _ in range(2):
         both = [(time, _nearest(others, fit.of(time))) for time in times]
         near = [(time, other) for time, other in both if abs(other - fit.of(time)) <= _NEAR]
-        if len(near) < MIN_CUES:
+        if len(near) < (MIN_CUES if scale is None else 1):
             return fit
         mean, mean_other = (sum(side) / len(near) for side in zip(*near, strict=True))
         spread = sum((time - mean) ** 2 for time, _ in near)
-        scale = sum((time - mean) * (other - mean_other) for time, other in near) / spread if spread else fit.scale
-        scale = scale if abs(scale - fit.scale) < 0.002 else fit.scale
-        fit = Fit(scale, mean_other - scale * mean)
+        own = sum((time - mean) * (other - mean_other) for time, other in near) / spread if spread else fit.scale
+        own = scale or (own if abs(own - fit.scale) < 0.002 else fit.scale)
+        fit = Fit(own, mean_other - own * mean)
     return fit

@@ -92,6 +92,16 @@ def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
     assert made.report["skipped_places"]["not valid in its encoding"][0].endswith("a.en:8")
 
 
+@pytest.mark.parametrize("declared", ["ISO-8859-1", "windows-1252", "KOI8-R", "UTF-8"])
+def test_a_stray_byte_does_not_let_utf_8_be_what_it_declares(tmp_path, capsys, declared):
+    header = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={declared}\\n"\n\n'.encode()
+    french = {"One": "déjà", "Three": "près"}
+    messages = "".join(f'msgid "{one}"\nmsgstr "{other}"\n\n' for one, other in french.items()).encode()
+    (tmp_path / "a.po").write_bytes(header + b"# Jos\xe9\n" + messages)
+    assert imported(tmp_path / "a.po").pairs == list(french.items())
+    assert (declared != "UTF-8") == (f"declares the encoding {declared}, but is in UTF-8" in capsys.readouterr().err)
+
+
 def test_a_carriage_return_within_a_line_becomes_a_space(tmp_path):
     english = [f"line {number}" for number in range(50)]
     (tmp_path / "a.en").write_text("\n".join(english), encoding="utf-8")

@@ -7,6 +7,7 @@ import random
 import pytest
 from importing_here import imported
 
+from nmt_cli.formats.subtitle_timing import timing
 from nmt_cli.system.errors import InputError
 
 
@@ -65,3 +66,45 @@ def test_times_that_fit_are_left_alone(tmp_path, capsys):
 def test_files_of_two_films_are_refused(tmp_path):
     with pytest.raises(InputError, match="their times have nothing in common"):
         paired(tmp_path, film(4), film(5))
+
+
+@pytest.mark.parametrize("seconds", [2, 12, 120, -12])
+@pytest.mark.parametrize("num_cues", [100, 300])
+def test_a_part_that_one_version_lacks_moves_the_cues_after_it(tmp_path, capsys, num_cues, seconds):
+    cues = film(6, num_cues)
+    cut = cues[num_cues // 2][0]
+    moved = [(b + seconds * (b >= cut), e + seconds * (b >= cut)) for b, e in cues]
+    right, num_pairs, report = paired(tmp_path, cues, moved)
+    assert num_pairs >= 0.95 * num_cues
+    assert right >= 0.97 * num_pairs
+    (change,) = report["times"]["changes"]
+    assert change["shift"] == pytest.approx(-seconds, abs=0.05)
+    assert f" on shifted by {-seconds:+.2f} s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shift", [3600, -3600, 36_000])
+def test_time_codes_that_begin_with_the_hour_are_found(tmp_path, shift):
+    cues = [(begin + 40_000, end + 40_000) for begin, end in film(7)]
+    right, num_pairs, report = paired(tmp_path, cues, [(begin + shift, end + shift) for begin, end in cues])
+    assert right == num_pairs >= 290
+    assert report["times"]["shift"] == pytest.approx(-shift, abs=0.05)
+
+
+def test_the_second_half_of_a_film_is_found(tmp_path):
+    cues = film(8)
+    begin = cues[150][0] - 1.0
+    right, num_pairs, _ = paired(tmp_path, cues, [(b - begin, e - begin) for b, e in cues[150:]])
+    assert num_pairs >= 140
+
+
+@pytest.mark.parametrize("num_cues", [60, 100, 300, 1200])
+def test_no_two_films_are_taken_for_one(num_cues):
+    for seed in range(4):
+        own, other = (sorted(begin for begin, _ in film(number, num_cues)) for number in (seed, seed + 100))
+        assert timing(own, other) is None
+
+
+def test_few_cues_whose_times_differ_are_told(tmp_path, capsys):
+    cues = film(9, 8)
+    paired(tmp_path, cues, [(begin + 6, end + 6) for begin, end in cues])
+    assert "so many of the pairs may be wrong" in capsys.readouterr().err
