@@ -44,6 +44,8 @@ class DocumentCounts:
     """Segments with a placeholder that the model lost."""
     kept: int = 0
     """Segments with a sentence whose tags and placeholders could not be kept, which stays in the source language."""
+    empty: int = 0
+    """Segments with a sentence whose translation is empty, which stays too."""
     notes: list[str] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     """Languages that the document says its text is in."""
@@ -65,6 +67,11 @@ class DocumentCounts:
             found.append(
                 f"{counted(self.kept, 'text')} {'keeps' if self.kept == 1 else 'keep'} a sentence untranslated, "
                 "because its placeholders could not be kept in the translation"
+            )
+        if self.empty:
+            found.append(
+                f"{counted(self.empty, 'text')} {'keeps' if self.empty == 1 else 'keep'} a sentence untranslated, "
+                "because the model gave an empty translation"
             )
         return found
 
@@ -298,11 +305,13 @@ def _translated(
     counts.sentences += len(units)
     assembly = _Assembly(content, items, atoms, found, counts, work, habits, is_document=is_document)
     edits = []
+    lost = {id(segment) for segment in segments if is_document and assembly.is_lost(segment)}
+    written = {id(segment.group) for segment in segments if segment.group is not None and id(segment) not in lost}
     for segment in segments:
         work.check()
         chunks = assembly.of(segment)
-        is_lost = is_document and assembly.is_lost(segment)
-        edits.append([] if is_lost else list(_put(content, segment, chunks)))
+        is_left = id(segment) in lost and id(segment.group) not in written
+        edits.append([] if is_left else list(_put(content, segment, chunks)))
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
 
 
@@ -354,7 +363,7 @@ class _Assembly:
     def of(self, segment: Segment) -> list[str]:
         """Return what stands between the seams of a translated segment."""
         chunks: list[list[str]] = [[]]
-        num_lost = num_kept = 0
+        num_lost = num_kept = num_empty = 0
         lengths = _chunk_lengths(self._atoms[id(segment)])
         for item in self._items[id(segment)]:
             if isinstance(item, Atom):
@@ -366,7 +375,8 @@ class _Assembly:
             self._work.step(len(item.atoms))
             found = self._restored(item, segment, len(chunks) - 1, lengths)
             if found is None:
-                num_kept += 1
+                is_empty = not self._translations[id(item)].text.strip()
+                num_empty, num_kept = num_empty + is_empty, num_kept + (not is_empty)
                 found = self._left_unchanged(item)
             self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[id(item)]))
             num_lost += found.num_lost
@@ -374,6 +384,7 @@ class _Assembly:
             chunks += [[chunk] for chunk in found.chunks[1:]]
         self._counts.put_back += num_lost > 0
         self._counts.kept += num_kept > 0
+        self._counts.empty += num_empty > 0
         return list(map("".join, chunks))
 
     def _raw(self, atom: Atom) -> str:

@@ -6,7 +6,7 @@ import gettext
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nmt_cli.formats.encoded_text import EncodedText
@@ -257,7 +257,8 @@ class Catalogue(Content):
         singular, plural = texts["msgid"], texts.get("msgid_plural")
         names = [name for name in texts if name.startswith("msgstr")]
         is_new = not any(texts[name].raw for name in names)
-        state = State.NEW if is_new else State.UNFINISHED if "fuzzy" in entry.flags else State.DONE
+        is_fuzzy = "fuzzy" in entry.flags
+        state = State.NEW if is_new else State.UNFINISHED if is_fuzzy else State.DONE
         line = self.line_at(entry.place)
         if plural is None or "msgstr" in texts:
             yield self._segment(_Form(entry, texts[names[0]], "", len(singular.lines) > 1), singular, state, line)
@@ -270,7 +271,9 @@ class Catalogue(Content):
             own = texts.get(f"msgstr[{number}]")
             begin = "" if own is not None else f"msgstr[{number}] "
             form = _Form(entry, own or _Text(last.end, last.end, []), begin, len(source.lines) > 1)
-            yield self._segment(form, source, state, line)
+            # gettext shows nothing for a form that is empty beside one that is not.
+            is_missing = not (is_fuzzy or form.own.raw)
+            yield replace(self._segment(form, source, State.NEW if is_missing else state, line), group=entry)
 
     def _segment(self, form: _Form, source: _Text, state: State, line: int) -> Segment:
         self.work.count(SEGMENT + _ENTRY)

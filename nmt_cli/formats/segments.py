@@ -144,6 +144,8 @@ class Segment:
     """Lines at its beginning that repeat the cue before it, as captions do that roll up."""
     is_alone: bool = False
     """No sentence goes on from one line of it to the next, nor to another segment."""
+    group: object = None
+    """The same object for segments that are complete only together, as the plural forms of a message."""
     parts: tuple[Segment, ...] = ()
     """The segments that stand between its seams, where a sentence goes on from one to the next."""
     marked: tuple[tuple[str, str], ...] = ()

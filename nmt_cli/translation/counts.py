@@ -34,11 +34,13 @@ class Counts:
     def report(self, max_source_pieces: int) -> None:
         """Log the numbers of long, cut and unusual lines."""
         with_text = self.lines - self.blank
-        if self.empty > with_text / 2:
-            warn(
-                f"{self.empty:,} of {with_text:,} translations are empty: the model has learned too little. Train it "
-                "for longer"
-            )
+        if self.empty:
+            are = "is" if self.empty == 1 else "are"
+            told = f"{self.empty:,} of {with_text:,} translations {are} empty: the model"
+            if self.empty > with_text / 2:
+                warn(f"{told} has learned too little. Train it for longer")
+            else:
+                warn(f"{told} finds no words there. Train it with more text like those lines")
         if self.repeated:
             warn(
                 f"in {self.repeated:,} of {with_text:,} translations the model repeated the same words over and over; "

@@ -393,3 +393,22 @@ def test_the_form_for_one_comes_from_the_singular(rule: str, sources: str):
     assert [forms[number] for number in sorted(forms)] == [
         {"one": "A FILE", "many": "%d FILES"}[source] for source in sources.split()
     ]
+
+
+PLURAL = 'msgid "one"\nmsgid_plural "many"\n'
+EMPTY = 'msgstr[0] ""\nmsgstr[1] ""\n'
+
+
+@pytest.mark.parametrize(("lost", "forms"), [("many", ("ONE", "many")), ("one", ("one", "MANY")), ("", ("ONE", "MANY"))])
+def test_all_plural_forms_are_written_or_none(lost: str, forms: tuple[str, str]):
+    without = translator(lambda words: [word.upper() for word in words if word != lost])
+    assert catalogue(PLURAL + EMPTY, without) == PLURAL + 'msgstr[0] "{}"\nmsgstr[1] "{}"\n'.format(*forms)
+
+
+def test_a_plural_whose_forms_have_no_translation_stays_empty():
+    assert catalogue(PLURAL + EMPTY, translator(lambda _: [])) == PLURAL + EMPTY
+
+
+@pytest.mark.parametrize("rest", ['msgstr[1] ""\n', ""])
+def test_a_plural_with_one_empty_form_is_completed(rest: str):
+    assert catalogue(f'{PLURAL}msgstr[0] "un"\n{rest}') == f'{PLURAL}msgstr[0] "un"\nmsgstr[1] "MANY"\n'
