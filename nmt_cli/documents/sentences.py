@@ -83,8 +83,18 @@ def _merged(atoms: Iterable[Atom]) -> list[Atom]:
 
 
 def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with the tags that have no partner, or one beyond a break, as breaks themselves."""
-    result = list(atoms)
+    """Return the atoms with the tags whose partner stands beyond a break as breaks themselves.
+
+    Those without a partner enclose nothing that is known, as in `Usage: open <file>`, and stand alone.
+    """
+    ends = {kind: {atom.text for atom in atoms if atom.kind is kind} for kind in (Kind.OPEN, Kind.CLOSE)}
+    paired = ends[Kind.OPEN] & ends[Kind.CLOSE]
+    result = [
+        Atom(atom.raw, "", Kind.ALONE, atom.inner)
+        if atom.kind in (Kind.OPEN, Kind.CLOSE) and atom.text not in paired
+        else atom
+        for atom in atoms
+    ]
     while True:
         work.step(len(atoms))
         breaks = list(accumulate((atom.kind is Kind.BREAK for atom in result), initial=0))

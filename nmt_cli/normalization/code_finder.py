@@ -20,6 +20,7 @@ from nmt_cli.normalization.conventions import (
     PAGE_OR_MAIL,
     PRINTF_IN_TEXT,
     REFERENCE,
+    WORD_WITH_ACCELERATOR,
     Convention,
 )
 from nmt_cli.text.line import Code, CodeKind
@@ -36,7 +37,7 @@ _MIN_HABIT = 2
 _WINDOW, _OVERLAP = 100_000, 5_000
 """Characters that are searched at once, as no other thread runs meanwhile, and those that the next search repeats."""
 _MAX_BRACES = 4000
-_SIGNS = frozenset("%{<[`*$_@\\|:&!~/")
+_SIGNS = frozenset("%{<>[`*$_@\\|:&!~/+-")
 """Signs of which each code has one."""
 Each = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
 
@@ -116,8 +117,11 @@ class CodeFinder:
         elif self.has_numbered:
             yield Convention("numbered", r"%\d{1,2}(?=%\d)", "", ())
         for number, row in enumerate(ALWAYS):
-            is_printf = self.is_text and row.name.startswith("printf")
-            yield row._replace(pattern=PRINTF_IN_TEXT) if is_printf else row
+            if self.is_text and row.name.startswith("printf"):
+                row = row._replace(pattern=PRINTF_IN_TEXT)
+            elif row.name == "name in a program" and "accelerator with _" in self.habits:
+                row = row._replace(pattern=f"(?!{WORD_WITH_ACCELERATOR}){row.pattern}")
+            yield row
             if not number and not self.formats:  # `%url` would begin with `%u`
                 yield from (row for row in HABIT if row.name in self.habits)
         if self.has_numbered:
@@ -142,7 +146,8 @@ class CodeFinder:
             if brace is not None and (found is None or brace[0] <= found.start() or brace[0] < found.end() < brace[1]):
                 begin = brace[0] - (brace[0] > position and text[brace[0] - 1] in "$%#")
                 position = brace[1]
-                yield Code(begin, position, CodeKind.PLACEHOLDER)
+                is_style = text.startswith("\\", brace[0] + 1)  # as in {\an8} of SubStation
+                yield Code(begin, position, CodeKind.ALONE if is_style else CodeKind.PLACEHOLDER)
             elif found is None:
                 if not closing:
                     return
@@ -155,7 +160,7 @@ class CodeFinder:
                 row, position = table.rows[number], found.end()
                 if row.name in _IN_BRACKETS and not _is_bbcode(found[0], bbcode):
                     position = found.start() + 1
-                elif row.kind in (CodeKind.LINE_END, CodeKind.ESCAPE) and not has_escapes:
+                elif row.pattern.startswith(r"\\") and not has_escapes:
                     continue
                 elif f"close{number}" in table.pattern.groupindex:
                     name = f"{row.name} {found.start()}"

@@ -85,6 +85,24 @@ ALWAYS = (
         _RST + "#footnote-references", ("[1]_", "[#note]_", "[CIT2002]_"),
     ),
     Convention(
+        "beginning of a quotation, a speech or a directive",
+        r"(?<![^\n])[ \t]*(?:>(?:[ \t]*>){0,9}|[-=]{1,2}>)[ \t]+|(?<![^\n])\.\.[ \t]+[A-Za-z][\w-]{0,50}::[^\n]*",
+        _COMMONMARK + "#block-quotes", ("> ", ">> ", ".. image:: car.png"), _LINE_END,
+    ),
+    Convention(
+        "footnote of Markdown", r"\[\^[\w-]{1,100}\](?::[ \t]+)?",
+        "https://github.github.com/gfm/", ("[^1]", "[^note]"), _ALONE,
+    ),
+    Convention("link of a wiki", r"\[\[[^\[\]\n]{1,300}\]\]", "https://www.mediawiki.org/wiki/Help:Links", ("[[name]]", "[[Page|text]]")),
+    Convention(
+        "target of a link of Markdown", r"(?<![^\n])[ ]{0,3}\[[^\[\]\n]{1,200}\]:[ \t]+(?=[\w.#/]+[:/.#])[^\n]*",
+        _COMMONMARK + "#link-reference-definitions", ("[1]: https://example.org/a",), _LINE_END,
+    ),
+    Convention(
+        "reference link of Markdown", r"(?P<open>!?\[)(?=[^\[\]\n]{1,1000}(?P<close>\]\[(?:\d{1,6}|[^\[\]\n/*=]{0,100}[-_:. ][^\[\]\n/*=]{0,100})?\]))",
+        _COMMONMARK + "#reference-link", ("[word][1]",), _OPEN, is_counted=False,
+    ),
+    Convention(
         "link of Markdown",
         r"(?P<open>!?\[)(?=[^\[\]\n]{1,1000}(?P<close>\]\([^()\s]{0,2000}(?:\([^()\s]{0,2000}\)[^()\s]{0,2000})?(?:\s+\"[^\"\n]{0,200}\")?\)))",
         _COMMONMARK + "#links", ("[word](docs/car.md)", "![word](a.png)"), _OPEN, is_counted=False,
@@ -121,14 +139,36 @@ ALWAYS = (
         _COMMONMARK + "#emphasis-and-strong-emphasis", ("*word*",), _OPEN, is_counted=False,
     ),
     Convention("address", PAGE_OR_MAIL, "https://www.rfc-editor.org/rfc/rfc3986", ("https://example.org/a?b=c", "joe@example.org")),
+    Convention("template", r"<%[^<>\n]{1,1000}%>", "https://docs.ruby-lang.org/en/master/ERB.html", ("<%= x %>",)),
     Convention("tag", TAG, "https://html.spec.whatwg.org/multipage/syntax.html", ("<b>", "</b>", "<br/>", "<0>", "<color=#F00>", "</color>"), _OPEN),
     # Only names that the text both begins and ends are codes. What these enclose is no text of people.
     Convention(
         "BBCode of code", r"\[(?P<name>code|img|youtube)\b[^\[\]\n]{0,200}\][^\n]{0,2000}?\[/(?P=name)\]",
         "https://www.bbcode.org/reference.php", ("[code]x = 1[/code]", "[img]https://example.org/a.png[/img]"),
     ),
+    Convention("item of BBCode", r"\[(?:\*|hr|br)\](?!_)", "https://www.bbcode.org/reference.php", ("[*]", "[hr]"), _LINE_END),
     Convention("BBCode", r"\[[A-Za-z][A-Za-z0-9]*(?:[= ][^\[\]\n]{0,2000})?\]", "https://www.bbcode.org/reference.php", ("[b]", "[url=https://example.org/x]"), _OPEN),
     Convention("end of BBCode", r"\[/[A-Za-z][A-Za-z0-9]*\]", "https://www.bbcode.org/reference.php", ("[/b]", "[/url]"), _CLOSE),
+    Convention(
+        "escaped character", r"\\u[0-9A-Fa-f]{4}|\\[@?](?:[a-z]+/\w+)?",
+        "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\u00A0", r"\@string/car"),
+    ),
+    Convention(
+        "keys", rf"(?:{_NO_WORD_BEFORE}|(?<=\\[nt]))(?:(?:Ctrl|Alt|Shift|Cmd|Meta|Super)\+){{1,4}}[A-Za-z0-9]+",
+        "https://docs.gtk.org/gtk4/func.accelerator_get_label.html", ("Ctrl+H", "Ctrl+Shift+Tab"),
+    ),
+    Convention(
+        "UUID", r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])",
+        "https://www.rfc-editor.org/rfc/rfc9562", ("550e8400-e29b-41d4-a716-446655440000",),
+    ),
+    Convention(
+        "name in a program", rf"(?<![\w.-])(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+(?:\.[A-Za-z]\w{{0,9}})?|[A-Za-z][A-Za-z0-9]*_){_NO_WORD_AFTER}",
+        _RST + "#reference-names", ("max_size", "car_list.txt", "link_"),
+    ),
+    Convention(
+        "emphasis with _", rf"(?P<open>{_NO_WORD_BEFORE}(?<!_)_)(?=[^\W\d_][^_\n]{{0,1000}}(?<![\s_])(?P<close>_)(?!_){_NO_WORD_AFTER})",
+        _COMMONMARK + "#emphasis-and-strong-emphasis", ("_word_",), _OPEN, is_counted=False,
+    ),
     Convention("line end", r"\\[nNr]", "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\n", r"\r"), _LINE_END),
     Convention("tabulator", r"\\t(?![a-z])", "https://developer.apple.com/library/archive/documentation/Cocoa/Conceptual/LoadingResources/Strings/Strings.html", (r"\t",), _LINE_END),
     Convention("escaped quote", r"\\['\"]", "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\'", r"\""), CodeKind.ESCAPE, is_counted=False),
@@ -144,10 +184,13 @@ BRACES = (
 )  # fmt: skip
 """Conventions of braces. One of `$%#` in front belongs to them."""
 
+WORD_WITH_ACCELERATOR = r"[^\W\d_]{1,9}_[^\W\d_]+(?![\w.])[^\n_]{0,30}$"
+"""Looks like a name in a program, but stands near the end of a short text: `E_xit`."""
+
 HABIT = (
     Convention("Laravel", r"(?<![\w:/]):[A-Za-z][A-Za-z0-9_]+(?![\w:/`])", "https://laravel.com/docs/localization", (":name", ":count")),
     Convention("Drupal", rf"{_NO_WORD_BEFORE}(?<![@!%&/])[@!%][A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9](?![\w%])", "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php", ("@user", "!link", "%count")),
-    Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
+    Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)|(?<=[^\W\d_])(?<!\w{9})_(?=[^\W\d_]+(?![\w.])[^\n_]{0,30}$)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
     Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
 )  # fmt: skip
 """Conventions that may be words: `:name` and `@user`. Two in a text show its habit."""

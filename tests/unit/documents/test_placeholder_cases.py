@@ -76,7 +76,9 @@ def test_a_word_is_read_without_the_sign_of_its_key_which_comes_back():
     ]  # fmt: skip
     assert set(lines) == {"Where is the red car?"}
     assert catalogue(*messages, translate=unchanged) == list(messages)
-    assert catalogue("R&D and AT&T", "my_file and a_b") == ["R&D AND AT&T", "MY_FILE AND A_B"]
+    assert catalogue("R&D and AT&T", "my_file and a_b") == ["R&D AND AT&T", "my_file AND a_b"]
+    menu = catalogue("_Open", "_File", "E_xit", "Set max_size to a value that is not too large for this computer")
+    assert menu == ["_OPEN", "_FILE", "_EXIT", "SET max_size TO A VALUE THAT IS NOT TOO LARGE FOR THIS COMPUTER"]
 
 
 def test_restructured_text_keeps_roles_targets_and_emphasis():
