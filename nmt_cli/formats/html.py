@@ -21,17 +21,19 @@ from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.formats.xml import DECLARED
 
 MAX_DEPTH = 1000
-_INLINE = frozenset(
-    ("a", "abbr", "acronym", "area", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em",
-     "font", "i", "img", "ins", "kbd", "label", "map", "mark", "math", "meter", "nobr", "output", "picture", "progress",
-     "q", "rb", "rp", "rt", "rtc", "ruby", "s", "samp", "script", "slot", "small", "span", "strike", "strong", "style",
-     "sub", "sup", "svg", "template", "time", "tt", "u", "var", "wbr")
+_APART = frozenset(
+    ("address", "article", "aside", "audio", "base", "basefont", "bgsound", "blockquote", "body", "br", "canvas",
+     "caption", "center", "col", "colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt",
+     "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4",
+     "h5", "h6", "head", "header", "hgroup", "hr", "html", "iframe", "input", "legend", "li", "link", "listing",
+     "main", "marquee", "menu", "menuitem", "meta", "nav", "noembed", "noframes", "noscript", "object", "ol",
+     "optgroup", "option", "p", "param", "plaintext", "pre", "search", "section", "select", "source", "summary",
+     "table", "tbody", "td", "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp")
 )  # fmt: skip
-"""Phrasing content of the HTML standard, but not the fields of forms and what is shown as a block, such as videos: in
-pages, these part texts. Custom elements, whose names have a hyphen, are inline too."""
+"""Elements that part texts: what a page shows as a block, and fields of forms. All others stand within a sentence, also
+those that HTML does not know."""
 _HIDDEN = frozenset(("rp", "rt", "rtc", "script", "style", "template"))
 """Elements that are no words of the sentence around them; the text of `ruby` stays where it is, untranslated."""
-_OF_WORD = re.compile(r"(?:o|st\d+):")
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
@@ -292,8 +294,8 @@ class _Walk:
 
 
 def _is_inline(name: str) -> bool:
-    """Return whether an element stands within a sentence, as do those that Word writes (`st1:place`)."""
-    return name in _INLINE or "-" in name or _OF_WORD.match(name) is not None
+    """Return whether an element stands within a sentence."""
+    return name not in _APART
 
 
 def _translated(name: str, values: Mapping[str, str]) -> frozenset[str]:

@@ -36,6 +36,8 @@ _KINDS_BY_NAME = {
     ".rst": "reStructuredText",
     ".tex": "LaTeX",
     ".json": "JSON",
+    **dict.fromkeys((".strings", ".properties"), "a file of messages"),
+    ".ts": "a file of Qt or of a program",
     **dict.fromkeys((".yaml", ".yml"), "YAML"),
 }
 """Formats of which no reader is here; only their names tell them from plain text."""
@@ -47,7 +49,7 @@ _TO_HTML = (
 _TAKE_OUT = f"{_AS_WORDS}write its texts into a file, one a line"
 _UNKNOWN_ADVICE = {
     **dict.fromkeys(("Markdown", "reStructuredText", "LaTeX"), _TO_HTML),
-    **dict.fromkeys(("JSON", "YAML"), _TAKE_OUT),
+    **dict.fromkeys(("JSON", "YAML", "a file of messages", "a file of Qt or of a program"), _TAKE_OUT),
 }
 _UNPACK = "unpack it, then give the file in it"
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
@@ -79,8 +81,24 @@ _CUE = re.compile(rf"^[ \t]*{CUE_TIME}[ \t]*-->[ \t]*{CUE_TIME}", re.M)
 
 _MARKUP = re.compile(r"<\?xml\s|<!DOCTYPE\s|<[A-Za-z][^<>]*>[ \t]*[\r\n]\s*<[A-Za-z]", re.I)
 """Beginning of XML or SGML: a declaration, or a line that is one tag before a line that begins with one."""
+_XML = re.compile(r"<\?xml\s|<!DOCTYPE\s", re.I)
 _OTHER_SUBTITLES = re.compile(r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d|\{\d+\}\{\d+\}", re.I)
 """Beginning of ASS and SSA, SBV, and MicroDVD."""
+
+
+class Foreign(NamedTuple):
+    """Content that is not plain text in UTF-8."""
+
+    what: str
+    """The kind of the file, with its article: `UTF-16 text`, `a spreadsheet`."""
+    advice: str
+
+    def refusal(self, name: str) -> str:
+        """Return the message for a command that was given the file as plain text."""
+        return f"{name}: is {self.what}, but plain text in UTF-8 is expected here; {self.advice}"
+
+
+_SUBTITLES = Foreign("a file of subtitles that is neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`")
 
 
 def inner_name(path: str) -> str:
@@ -97,18 +115,6 @@ def ending_of(path: str) -> str | None:
     return ending if ending in ENDINGS else None
 
 
-class Foreign(NamedTuple):
-    """Content that is not plain text in UTF-8."""
-
-    what: str
-    """The kind of the file, with its article: `UTF-16 text`, `a spreadsheet`."""
-    advice: str
-
-    def refusal(self, name: str) -> str:
-        """Return the message for a command that was given the file as plain text."""
-        return f"{name}: is {self.what}, but plain text in UTF-8 is expected here; {self.advice}"
-
-
 def why_not_text(head: bytes) -> Foreign | None:
     """Return what a file is that begins with `head` and is plainly not text in UTF-8."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -123,7 +129,12 @@ def why_not_text(head: bytes) -> Foreign | None:
     kind = xml_format(head.decode("utf-8", errors="replace")) if begins_xml else None
     if kind == "TMX":
         return Foreign("a TMX file", _IMPORTABLE)
-    return Foreign("an XLIFF file", advice_on(kind)) if kind == "XLIFF" else None
+    if kind == "XLIFF":
+        return Foreign("an XLIFF file", advice_on(kind))
+    text = head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
+    if kind is None and _XML.match(text):
+        return Foreign("an XML file", "write its texts into a file, one a line, or convert it to XLIFF")
+    return _SUBTITLES if _OTHER_SUBTITLES.match(text) else None
 
 
 def advice_on(kind: str) -> str:
@@ -211,9 +222,7 @@ def other_format(text: str) -> Foreign | None:
         return Foreign(
             "XML or SGML, but neither TMX nor XLIFF", "let the program that wrote it save it as such, or as a table"
         )
-    if _OTHER_SUBTITLES.match(begin):
-        return Foreign("subtitles, but neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`")
-    return None
+    return _SUBTITLES if _OTHER_SUBTITLES.match(begin) else None
 
 
 def _is_json_object(line: str, *, is_whole: bool) -> bool:

@@ -95,18 +95,18 @@ def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report:
         {"from": round(begin, 3), "scale": round(fit.scale, 6), "shift": round(fit.shift, 3)}
         for begin, fit in zip(found.begins, found.fits, strict=True)
     ]
-    report.inputs[-1]["times"] = {"scale": first["scale"], "shift": first["shift"]} | ({"changes": later} if later else {})
+    report.inputs[-1]["times"] = {"scale": first["scale"], "shift": first["shift"]} | (
+        {"changes": later} if later else {}
+    )
     warn(f"{names[1]}: its times do not fit those of {names[0]}; {_correction(found)}")
     fits = [found.at(cue.begin) for cue in cues]
-    moved = [
-        replace(cue, begin=fit.of(cue.begin), end=fit.of(cue.end)) for cue, fit in zip(cues, fits, strict=True)
-    ]
+    moved = [replace(cue, begin=fit.of(cue.begin), end=fit.of(cue.end)) for cue, fit in zip(cues, fits, strict=True)]
     return sorted(moved, key=lambda cue: (cue.begin, cue.end))
 
 
 def _correction(found: Timing) -> str:
     """Return how the times were corrected, for a message."""
-    parts = []
+    parts = list[str]()
     for begin, fit in zip(found.begins, found.fits, strict=True):
         minutes, seconds = divmod(begin, 60)
         after = f"from {minutes // 60:.0f}:{minutes % 60:02.0f}:{seconds:02.0f} on " if parts else ""

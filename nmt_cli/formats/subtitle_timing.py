@@ -136,9 +136,7 @@ def _parts(times: Sequence[float], others: Sequence[float], fits: Sequence[Fit])
     for time in times:
         top = max(range(len(fits)), key=scores.__getitem__)
         came_from.append([one if scores[one] >= scores[top] - _CHANGE else top for one in range(len(fits))])
-        scores = [
-            max(scores[one], scores[top] - _CHANGE) + _is_near(time, others, fit) for one, fit in enumerate(fits)
-        ]
+        scores = [max(scores[one], scores[top] - _CHANGE) + _is_near(time, others, fit) for one, fit in enumerate(fits)]
     state, end = max(range(len(fits)), key=scores.__getitem__), len(times)
     parts: list[tuple[int, int, Fit]] = []
     for place in reversed(range(len(times))):

@@ -16,7 +16,9 @@ from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, St
 from nmt_cli.formats.work import SEGMENT, Work
 
 _TIMES = re.compile(rf"\ufeff?[ \t]*{CUE_TIME}[ \t]*[-–—]+[ \t]?>[ \t]*{CUE_TIME}(?!\d)")
-MARKUP = re.compile(r"</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
+MARKUP = re.compile(
+    r"<rt>[^<>]*</rt>|</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I
+)
 SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
 """Beginning of what another person says, of music, or of a sound."""
 _ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
@@ -216,7 +218,7 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 def _atom_of(mark: str) -> Atom:
     found = re.match(r"<(/?)([a-z]+)", mark, re.I)
-    if found is not None:
+    if found is not None and "</" not in mark[1:]:  # a reading above a word is no part of the sentence
         return Atom(mark, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
     if mark.startswith("<"):
         return Atom(mark, "", Kind.ALONE)

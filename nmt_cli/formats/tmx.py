@@ -77,7 +77,9 @@ class TmxEvents:
             self._report.skip(f"no {missing} segment in the unit", place)
             return
         if any(ODD_SIGN in str(text) for side in sides for text in side):
-            self._report.skip("a character that XML does not allow, or a byte that is not valid", place)
+            self._report.skip(
+                "a character that XML does not allow, a byte that is not valid, or an & of no reference", place
+            )
             return
         pairs = list(islice(product(*sides), MAX_VARIANTS))
         num_pairs = prod(map(len, sides))

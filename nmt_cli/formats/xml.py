@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
-from html.entities import name2codepoint
+from collections.abc import Iterator
+from html.entities import html5
 from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
 
@@ -16,12 +16,18 @@ from nmt_cli.system.errors import InputError
 DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
 FORBIDDEN = re.compile("[\\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML does not allow."""
-_ODD = re.compile(f"{FORBIDDEN.pattern}|&#(?:[0-9]{{1,7}}|[xX][0-9a-fA-F]{{1,6}});")
-"""The same, or a reference to a character, which may be such."""
+OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
+"""Names of characters that XML knows."""
+_NUMBER = re.compile("&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});")
+_ODD = re.compile(rf"{FORBIDDEN.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
+"""A character that is not allowed, or what looks like a reference."""
 ODD_SIGN = "\U0001fffe"
 """Stands for what XML does not allow; Unicode reserves it for such uses."""
-_REFERENCE = 12
-"""Characters in which a reference to a character ends."""
+_REFERENCE = 43
+"""Characters in which a reference ends."""
+_CUT = frozenset(
+    (expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS], expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN])
+)
 MAX_DEPTH = 1000
 """Elements within elements."""
 
@@ -59,7 +65,15 @@ def odd_character(text: str) -> str | None:
 
 
 def _sign_of(found: re.Match[str]) -> str:
-    return found[0] if odd_character(found[0]) is None else ODD_SIGN
+    """Return what XML knows for a reference, of which HTML knows more; `ODD_SIGN` for what nobody knows."""
+    sign = found[0]
+    if not sign.startswith("&") or _NUMBER.fullmatch(sign):
+        return sign if odd_character(sign) is None else ODD_SIGN
+    if sign[1:-1] in OF_XML and sign.endswith(";"):
+        return sign
+    return (
+        "".join(f"&#{ord(one)};" for one in html5[sign[1:]]) if sign.endswith(";") and sign[1:] in html5 else ODD_SIGN
+    )
 
 
 def guarded_parser(name: str) -> expat.XMLParserType:
@@ -82,7 +96,8 @@ def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
 def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterator[Item]:
     """Send the document to `events`, and yield what it collects.
 
-    A character that XML does not allow, and a byte that is not valid, comes as `ODD_SIGN`.
+    A character that XML does not allow, a byte that is not valid, and an `&` that begins no reference which XML or HTML
+    knows, come as `ODD_SIGN`.
 
     Raises:
         InputError: the document is not well-formed or not valid in its encoding, or declares entities.
@@ -109,7 +124,6 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = events.text
-    parser.SkippedEntityHandler = lambda name, is_parameter: _named(given, parser, events.text, name, is_parameter)
     rest = ""
     try:
         for text, is_last in _texts(given, facts):
@@ -120,25 +134,16 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
             yield from events.found
             events.found.clear()
     except expat.ExpatError as error:
-        _refuse(given.name, error.lineno, f"is not well-formed XML: {expat.ErrorString(error.code)}; fix the line")
+        is_cut = error.code in _CUT
+        told = (
+            "ends within an element; the file is cut off"
+            if is_cut
+            else f"{expat.ErrorString(error.code)}; fix the line"
+        )
+        _refuse(given.name, error.lineno, f"is not well-formed XML: {told}")
     except UnicodeError as error:
         line, reason = parser.CurrentLineNumber, getattr(error, "reason", error)
         _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
-
-
-def _named(
-    given: Input, parser: expat.XMLParserType, text: Callable[[str], None], name: str, is_parameter: bool
-) -> None:
-    """Replace an entity of HTML, such as `&nbsp;`, by its character; others have no known text."""
-    if is_parameter:
-        return
-    if name not in name2codepoint:
-        _refuse(
-            given.name,
-            parser.CurrentLineNumber,
-            f"uses the entity &{name};, whose text is not in the file; write the text itself",
-        )
-    text(chr(name2codepoint[name]))
 
 
 def _refuse(name: str, line: int, problem: str) -> NoReturn:

@@ -10,11 +10,10 @@ from xml.parsers import expat
 
 from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.work import Work
-from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, guarded_parser, odd_character
+from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, OF_XML, guarded_parser, odd_character
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
 """A tag that may have many attributes; mostly it is a short one with much text behind it."""
-_OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 _SUSPECT = re.compile(
     r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?", re.S
 )
@@ -108,7 +107,7 @@ def _cleaned(text: str) -> tuple[str, list[Problem]]:
                 return part
             what = f"has {name}, which XML does not allow"
         elif part[1:] in html5 and part.endswith(";"):
-            return part if part[1:-1] in _OF_XML else "\ufffd" * len(part)
+            return part if part[1:-1] in OF_XML else "\ufffd" * len(part)
         else:
             what = f"has {part[:20]}, which is not a reference that is known here; & is written &amp; in XML"
         problems.append(Problem(found.start(), what))

@@ -35,6 +35,9 @@ def lines_of(text: str, translate=upper) -> tuple[list[str], str]:
         ("a <picture><source srcset=x><img src=y></picture>red car", None),
         ("a <custom-icon></custom-icon> red car", "a red car"),
         ("a <slot name=x>red</slot> car", "a red car"),
+        ("a <color=#F00>red</color> car", "a red car"),
+        ("a <foo>red</foo> <blink>car</blink>", "a red car"),
+        ("a <fb:like>red</fb:like> car", "a red car"),
     ],
 )
 def test_a_sentence_goes_across_phrasing_content(text: str, line: str | None):

@@ -399,7 +399,9 @@ PLURAL = 'msgid "one"\nmsgid_plural "many"\n'
 EMPTY = 'msgstr[0] ""\nmsgstr[1] ""\n'
 
 
-@pytest.mark.parametrize(("lost", "forms"), [("many", ("ONE", "many")), ("one", ("one", "MANY")), ("", ("ONE", "MANY"))])
+@pytest.mark.parametrize(
+    ("lost", "forms"), [("many", ("ONE", "many")), ("one", ("one", "MANY")), ("", ("ONE", "MANY"))]
+)
 def test_all_plural_forms_are_written_or_none(lost: str, forms: tuple[str, str]):
     without = translator(lambda words: [word.upper() for word in words if word != lost])
     assert catalogue(PLURAL + EMPTY, without) == PLURAL + 'msgstr[0] "{}"\nmsgstr[1] "{}"\n'.format(*forms)

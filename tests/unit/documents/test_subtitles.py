@@ -223,3 +223,22 @@ def test_a_noun_with_a_capital_goes_on_with_a_german_sentence(language: str, sec
     text += "3\n01:00,000 --> 01:01,000\nso keine.\n"
     translate_document("a.srt", text.encode(), translate, SPLIT, target_lang=None, source_lang=language)
     assert seen == [*lines, "so keine."]
+
+
+def test_a_reading_above_a_word_is_no_part_of_the_sentence():
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    cue = "WEBVTT\n\n00:01.000 --> 00:02.000\nThe <ruby>red<rt>boat</rt></ruby> car.\n"
+    done = subtitles(cue, translate, "a.vtt")
+    assert lines == ["The red car."]
+    assert done == cue.replace("The", "THE").replace(">red<", ">RED<").replace("car.", "CAR.")
+
+
+@pytest.mark.parametrize("sign", [">> ", "> > ", "-> "])
+def test_a_sign_of_a_speaker_stays(sign: str):
+    cue = f"1\n00:00:01,000 --> 00:00:02,000\n{sign}Where is it?\n"
+    assert subtitles(cue) == cue.replace("Where is it", "WHERE IS IT")

@@ -59,7 +59,7 @@ def test_an_odd_character_of_a_memory_costs_its_unit(tmp_path, sign):
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     made = imported(path)
     assert made.pairs == [("a", "bé"), *[("é", "bé")] * 3]
-    reason = "a character that XML does not allow, or a byte that is not valid"
+    reason = "a character that XML does not allow, a byte that is not valid, or an & of no reference"
     assert made.report["skipped_places"] == {reason: [f"{path}:3"]}
 
 

@@ -93,7 +93,7 @@ def test_time_codes_that_begin_with_the_hour_are_found(tmp_path, shift):
 def test_the_second_half_of_a_film_is_found(tmp_path):
     cues = film(8)
     begin = cues[150][0] - 1.0
-    right, num_pairs, _ = paired(tmp_path, cues, [(b - begin, e - begin) for b, e in cues[150:]])
+    _, num_pairs, _ = paired(tmp_path, cues, [(b - begin, e - begin) for b, e in cues[150:]])
     assert num_pairs >= 140
 
 
