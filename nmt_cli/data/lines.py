@@ -19,7 +19,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_text
+from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_lines, why_not_text
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
 
@@ -107,7 +107,7 @@ def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_form
         stream.close()
         return _open_file(path)  # whose reader says what is wrong
     name = input_name(path)
-    if (foreign := why_not_text(head)) is not None:
+    if (foreign := why_not_text(head) or why_not_lines(head)) is not None:
         stream.close()
         raise InputError(foreign.refusal(name))
     if warns_of_format:

@@ -129,8 +129,7 @@ def check_document(name: str, data: bytes) -> None:
         line = data.count(b"\n", 0, MAX_BYTES) + 1
         raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
     head = data[:4096]
-    foreign = why_not_text(head) if utf16_encoding(head) is None else None
-    if foreign is not None and foreign.what not in ("an XLIFF file", "an XML file"):
+    if utf16_encoding(head) is None and (foreign := why_not_text(head)) is not None and "XLIFF" not in foreign.what:
         raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
 
 

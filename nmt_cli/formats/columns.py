@@ -25,7 +25,12 @@ class NoText(str):
     __slots__ = ()
 
 
-_SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})
+_SIDES = (
+    {"source", "src", "original", "quelltext", "ausgangstext", "texte source", "origen", "исходный текст"},
+    {"target", "tgt", "trg", "translation", "translated", "zieltext", "übersetzung", "texte cible", "cible",
+     "traduction", "traducción", "traduzione", "tradução", "перевод", "vertaling", "tłumaczenie"},
+)  # fmt: skip
+"""Names of the columns of the two sides."""
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
 _REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
 """References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
@@ -92,7 +97,8 @@ def rows_as_pairs(
     report.inputs[-1]["columns_by"] = columns.reason
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
     body = islice(chain(sample, rows), int(columns.has_header), None)
-    for (place, cells), is_cut in _with_cuts(body, columns.width if not is_grid and needed > 1 else 0):
+    width = columns.width if not is_grid and needed > 1 else 0
+    for (place, cells), is_cut in _with_cuts(body, width, has_parts=_has_parts(sample, width)):
         if len(cells) < 2 and not any(cells):
             report.note("blank lines")
         elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
@@ -137,7 +143,8 @@ def rows_as_texts(
     column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
     report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}
     body = islice(chain(sample, rows), int(has_header), None)
-    for (place, cells), is_cut in _with_cuts(body, 0 if is_grid or width < 2 else width):
+    width = 0 if is_grid or width < 2 else width
+    for (place, cells), is_cut in _with_cuts(body, width, has_parts=_has_parts(sample, width)):
         if is_cut:
             report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
         elif any(cells):
@@ -158,28 +165,48 @@ def _pair(place: str | int, source: str, target: str, name: str, report: ImportR
 
 
 def _with_cuts(
-    rows: Iterable[tuple[str | int, list[str]]], width: int
+    rows: Iterable[tuple[str | int, list[str]]], width: int, *, has_parts: bool
 ) -> Iterator[tuple[tuple[str | int, list[str]], bool]]:
     """Yield each row, and whether it is a part of one whose cell broke over lines; with a width of 0, none is.
 
-    A row of one cell goes on with the row before it, if that does not end with a sentence, and so do two short rows
-    that have the cells of one together.
+    Parts of a row have its cells together, and one more for each break: a row of 4 cells becomes rows of 2 and 3, or
+    of 1, 2 and 3. A break in its last cell leaves a whole row and one of one cell, a break in its first the reverse.
+    No part but the last ends with a sentence, except before a single cell of a table with several columns. Without
+    `has_parts`, short rows are whole.
     """
-    before: tuple[str | int, list[str]] | None = None
-    was_cut = False
-    num_short = 0
-    for num_rows, row in enumerate(rows, start=1):
+    waiting: list[tuple[tuple[str | int, list[str]], bool]] = []
+    """Rows of which the next one tells whether they are parts, each with whether it is a part already."""
+    is_begin = False
+    """True if the last row is a single cell with which a row begins."""
+    for row in rows:
         cells = row[1]
-        num_short += len(cells) < width
-        is_rest = width > 1 and len(cells) == 1 and bool(cells[0].strip())
-        if before is not None:
-            is_half = len(before[1]) < width > 2 and len(before[1]) + len(cells) - 1 == width and len(cells) > 1
-            is_rest |= is_half and 10 * num_short <= num_rows + 10
-            goes_on = is_rest and any(before[1]) and not before[1][-1].rstrip().endswith(_SENTENCE_ENDS)
-            yield before, was_cut or goes_on
-        before, was_cut = row, is_rest
-    if before is not None:
-        yield before, was_cut
+        is_single = width > 1 and len(cells) == 1 and bool(cells[0].strip())
+        goes_on = bool(waiting) and _goes_on(waiting[-1][0][1]) and any(map(str.strip, cells))
+        num_cells = sum(len(one[1]) - 1 for one, _ in waiting) + len(cells)
+        is_rest = is_single and bool(waiting) and (goes_on or width > 2)
+        was_single = goes_on and len(waiting[-1][0][1]) == 1
+        if is_rest or (was_single and len(cells) == width and (is_begin or cells[0][:1].islower())):
+            yield from ((one, True) for one, _ in waiting)
+            waiting = [(row, True)]
+        elif goes_on and has_parts and len(cells) < width and num_cells == width:
+            yield from ((one, True) for one, _ in [*waiting, (row, True)])
+            waiting = []
+        elif goes_on and has_parts and len(cells) < width and num_cells < width:
+            waiting.append((row, is_single))
+        else:
+            yield from waiting
+            waiting = [(row, is_single)]
+        is_begin = is_single and not is_rest
+    yield from waiting
+
+
+def _goes_on(cells: Sequence[str]) -> bool:
+    return any(map(str.strip, cells)) and not cells[-1].rstrip().endswith(_SENTENCE_ENDS)
+
+
+def _has_parts(sample: Sequence[tuple[str | int, list[str]]], width: int) -> bool:
+    """Return whether short rows may be parts of others: not if most rows lack a cell."""
+    return 4 * sum(len(cells) == width for _, cells in sample) >= len(sample)
 
 
 def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: str | None) -> tuple[int, int, bool]:

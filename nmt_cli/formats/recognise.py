@@ -98,7 +98,9 @@ class Foreign(NamedTuple):
         return f"{name}: is {self.what}, but plain text in UTF-8 is expected here; {self.advice}"
 
 
-_SUBTITLES = Foreign("a file of subtitles that is neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`")
+_SUBTITLES = Foreign(
+    "a file of subtitles that is neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`"
+)
 
 
 def inner_name(path: str) -> str:
@@ -129,10 +131,13 @@ def why_not_text(head: bytes) -> Foreign | None:
     kind = xml_format(head.decode("utf-8", errors="replace")) if begins_xml else None
     if kind == "TMX":
         return Foreign("a TMX file", _IMPORTABLE)
-    if kind == "XLIFF":
-        return Foreign("an XLIFF file", advice_on(kind))
+    return Foreign("an XLIFF file", advice_on(kind)) if kind == "XLIFF" else None
+
+
+def why_not_lines(head: bytes) -> Foreign | None:
+    """Return what a file is that has no sentences as its lines, beside what `why_not_text` tells."""
     text = head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
-    if kind is None and _XML.match(text):
+    if _XML.match(text) and xml_format(text) is None:
         return Foreign("an XML file", "write its texts into a file, one a line, or convert it to XLIFF")
     return _SUBTITLES if _OTHER_SUBTITLES.match(text) else None
 

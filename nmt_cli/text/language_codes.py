@@ -23,9 +23,23 @@ fa fas per persian farsi فارسی
 la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak slovenčina
 hr hrv croatian hrvatski|sr srp serbian српски srpski|sw swa swahili kiswahili
 """
+_OTHER_NAMES = """
+en englisch inglés ingles inglese inglês engels angielski английский engelska engelsk angličtina ingilizce tiếng_anh
+fr französisch francés frances francese francês francuski французский franska fransk francouzština tiếng_pháp
+de allemand alemán tedesco alemão duits niemiecki немецкий tyska tysk němčina almanca tiếng_đức
+es spanisch espagnol spagnolo espanhol spaans hiszpański испанский spanska spansk|it italienisch italien italiaans
+it włoski итальянский|pt portugiesisch portugais portugués portoghese portugees portugalski португальский
+nl niederländisch holländisch néerlandais neerlandés olandese holandés neerlandês niderlandzki нидерландский
+ru russisch russe ruso russo rosyjski ryska|zh chinesisch chinois chino cinese chinês chinees chiński китайский
+ja japanisch japonais japonés giapponese japonês japans japoński японский|ko koreanisch coréen coreano корейский
+ar arabisch arabe árabe arabo arabski арабский|vi vietnamesisch vietnamien vietnamita vietnamees вьетнамский
+tr türkisch turc turco turecki турецкий|pl polnisch polonais polaco polacco польский|sv schwedisch suédois sueco svedese
+uk ukrainisch ukrainien ucraniano ucraino украинский|cs tschechisch tchèque checo ceco|hu ungarisch hongrois húngaro
+"""
+"""Names in other languages, as they stand above the columns of tables."""
 ALIASES = {
     name.replace("_", " "): names.split()[0]
-    for line in _NAMES.split("\n")
+    for line in f"{_NAMES}{_OTHER_NAMES}".split("\n")
     for names in line.split("|")
     for name in names.split()
 }

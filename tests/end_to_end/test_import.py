@@ -309,9 +309,9 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
             "XML or SGML, but neither TMX nor XLIFF; let the program that wrote it",
         ),
         ('<refset trglang="fr">\n<doc docid="1">\n<seg id="1">x</seg>\n', "XML or SGML, but neither TMX nor XLIFF"),
-        ("[Script Info]\nTitle: x\n", "subtitles, but neither SRT nor VTT; convert it to SRT, for example with `ffm"),
-        ("0:00:01.000,0:00:02.000\nx\n", "subtitles, but neither SRT nor VTT"),
-        ("{10}{50}x\n", "subtitles, but neither SRT nor VTT"),
+        ("[Script Info]\nTitle: x\n", "a file of subtitles that is neither SRT nor VTT; convert it to SRT"),
+        ("0:00:01.000,0:00:02.000\nx\n", "a file of subtitles that is neither SRT nor VTT"),
+        ("{10}{50}x\n", "a file of subtitles that is neither SRT nor VTT"),
     ],
 )
 def test_two_files_of_a_format_that_is_not_read_are_no_parallel_text(here, text, what):

@@ -55,6 +55,37 @@ def test_rows_that_broke_over_lines_are_no_pairs(tmp_path):
     assert sum(made.report["skipped"].values()) == 4
 
 
+WHOLE = ["The tree is old.\tL’arbre est vieux.", "The key is new.\tLa clé est neuve."]
+
+
+@pytest.mark.parametrize(
+    ("broken", "cells"),
+    [
+        ("The car is red.\tLa voi\nture est rouge.\nThe hou\nse is big.\tLa maison est grande.", ""),
+        ("source\ttarget\tid\tnote\nThe car is red.\tLa voi\nture est rouge.\t1\tx", "\t1\tx"),
+        ("source\ttarget\tid\tnote\nThe house\nis big.\tLa maison\nest grande.\t2\ty", "\t1\tx"),
+        ("source\ttarget\tid\nIt is. It was.\tElle est.\t1\nElle était.", "\t1"),
+    ],
+)
+def test_no_part_of_a_broken_row_is_a_pair(tmp_path, broken, cells):
+    (tmp_path / "t.tsv").write_text("\n".join([broken, *(row + cells for row in WHOLE)]) + "\n")
+    assert imported(tmp_path / "t.tsv").pairs == [tuple(row.split("\t")) for row in WHOLE]
+
+
+def test_a_whole_row_after_a_single_cell_is_a_pair(tmp_path):
+    (tmp_path / "t.tsv").write_text("\n".join(["en\tfr", "One\tUn", "deux", "Yes\tOui", *WHOLE]) + "\n")
+    assert imported(tmp_path / "t.tsv").pairs == [("Yes", "Oui"), *(tuple(row.split("\t")) for row in WHOLE)]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Englisch;Französisch", "Inglés;Francés", "Английский;Французский", "Quelltext;Zieltext", "Original;Traduction"],
+)
+def test_a_header_in_the_words_of_another_language_is_no_pair(tmp_path, header):
+    (tmp_path / "t.csv").write_text(f"{header}\nHello.;Bonjour.\nThe house.;La maison.\n")
+    assert imported(tmp_path / "t.csv").pairs == [("Hello.", "Bonjour."), ("The house.", "La maison.")]
+
+
 @pytest.mark.parametrize("last", ["note", ""])
 def test_a_row_without_its_last_cell_is_whole_where_others_lack_it_too(tmp_path, last):
     rows = [f"a dog {n}\tun chien {n}" + (f"\t{last}" if last and n % 2 else "") for n in range(20)]
