@@ -11,7 +11,6 @@ from itertools import chain, dropwhile, islice
 from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language
 from nmt_cli.formats.members import Settings
 from nmt_cli.formats.recognise import HEADER_WORDS
-from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import ALIASES, primary
@@ -32,8 +31,6 @@ _SIDES = (
 )  # fmt: skip
 """Names of the columns of the two sides."""
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
-_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
-"""References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _UNFINISHED = frozenset(
     ("true", "yes", "1", "fuzzy", "draft", "unfinished", "needs review", "needs-review", "needs work", "needs editing",
@@ -153,15 +150,11 @@ def rows_as_texts(
 
 
 def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[Found]:
-    """Yield the two sides of a row, without the references that programs of the web leave in tables."""
+    """Yield the two sides of a row."""
     if isinstance(source, NoText) or isinstance(target, NoText):
         report.skip("a date, a formatted number or the like, which is not text", f"{name}:{place}")
-        return
-    is_escaped = _REFERENCE.search(source) or _REFERENCE.search(target)
-    sides = [unescape(side) if is_escaped else side for side in (source, target)]
-    if sides != [source, target]:
-        report.note("pairs with references such as &#039;, which were read as characters")
-    yield Found(place, *sides)
+    else:
+        yield Found(place, source, target)
 
 
 def _with_cuts(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt_cli.formats.columns import rows_as_pairs, rows_as_texts
@@ -17,6 +18,7 @@ from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.parallel import in_order, paired_files, read_parallel
+from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
 from nmt_cli.formats.segment_pairs import pairs_of, texts_of
 from nmt_cli.formats.segments import Content
@@ -30,6 +32,8 @@ from nmt_cli.system.errors import InputError
 
 _LIBRARIES = {"XLSX": load_openpyxl}
 """Formats that need an extra, and who refuses where it is missing."""
+_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp|amp);")
+"""References that programs of the web write for signs which people do not write so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,7 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     given, num_before = job.inputs[0][0], report.pairs
     try:
         found = _texts(job, settings, report) if settings.is_single else _found(job, settings, report)
+        found = found if job.format == "text" else _with_characters(found, report)
         yield from whole_pairs(found, given.name, report, is_single=settings.is_single)
     except InputError as error:
         if job.format != "XLSX" or not (advice := advice_on_formulas(given, settings.sheet)):
@@ -211,6 +216,15 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     is_lost = job.format == "XLSX" and report.pairs == num_before
     if is_lost and (advice := advice_on_formulas(given, settings.sheet)):
         raise InputError(f"{given.name}: no pair was found; {advice}")
+
+
+def _with_characters(found: Iterable[Found], report: ImportReport) -> Iterator[Found]:
+    """Yield pairs with characters in place of the references that programs of the web leave in texts."""
+    for one in found:
+        if _REFERENCE.search(one.source) or _REFERENCE.search(one.target):
+            report.note("pairs with references such as &#039;, which were read as characters")
+            one = Found(one.place, unescape(one.source), unescape(one.target))
+        yield one
 
 
 def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found]:

@@ -57,7 +57,7 @@ def texts_of(
                 f", and has no text in {language}"
             )
         is_cue = segment.time is not None
-        is_left = segment.state is State.LEFT and (is_cue or not segment.atoms)
+        is_left = (segment.state is State.LEFT and (is_cue or not segment.atoms)) or (is_cue and bool(segment.reason))
         if is_target:
             is_left |= segment.state is State.UNFINISHED and not with_unfinished
             is_left |= bool(segment.reason) and segment.state in (State.NEW, State.LEFT)
