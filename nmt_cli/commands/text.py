@@ -24,7 +24,7 @@ def encode(file: InputFile = None, *, model: ModelDir = None, side: Side = "sour
 def decode(
     file: PiecesFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None
 ) -> None:
-    """Join the pieces of each line to text again.
+    """Join the pieces of each line to text again. Where the text had ▁, it has a blank now.
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo
     """

@@ -144,7 +144,7 @@ def rows_as_texts(
     for (place, cells), is_cut in _with_cuts(body, width, has_parts=_has_parts(sample, width)):
         if is_cut:
             report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
-        elif any(cells):
+        elif any(cells) or any(isinstance(cell, NoText) for cell in cells):
             cell = cells[column] if len(cells) > column else ""
             yield from _pair(place, cell, cell, name, report)
 

@@ -34,8 +34,8 @@ def _distance(own: str, code: str) -> int | None:
 
 def _usual(code: str) -> str:
     """Return a code as the standard (BCP 47) has it, in small letters."""
-    code = code.strip().replace("_", "-").lower()
-    return _OF_CLIENTS.get(code, code)
+    language, *others = code.strip().replace("_", "-").lower().split("-")
+    return "-".join([_OF_CLIENTS.get(language, language), *others])
 
 
 def _script(code: str) -> str:

@@ -8,6 +8,9 @@ import json
 import pytest
 from importing_here import imported
 
+from nmt_cli.assembly.imported_pairs import import_pairs
+from nmt_cli.formats.languages import Languages
+from nmt_cli.formats.members import Settings
 from nmt_cli.system.errors import InputError
 
 PRICES = "fr;en\n" + "".join(f"Cela coûte {n},50 euros.;It costs {n}.50 euros.\n" for n in range(30))
@@ -102,6 +105,19 @@ def test_references_of_web_programs_are_read_as_characters(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.jsonl", '{"en": "O&#039;Neil &amp; co", "fr": "O&#039;Neil"}\n'),
+        ("t.tsv", "en\tfr\nO&#39;Neil &amp; co\tO&apos;Neil\n"),
+        ("t.po", 'msgid "O&#x27;Neil &amp; co"\nmsgstr "O&#039;Neil"\n'),
+    ],
+)
+def test_references_are_characters_in_every_format(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert imported(tmp_path / name).pairs == [("O'Neil & co", "O'Neil")]
+
+
+@pytest.mark.parametrize(
     ("header", "language"),
     [("Nr;English;Tiếng Việt", "vi"), ("Nr;English;Viet", "vi"), ("No;中文;Text", "zh")],
 )
@@ -144,6 +160,9 @@ def test_cells_that_are_no_text_are_counted(tmp_path):
     made = imported(tmp_path / "t.xlsx")
     assert made.pairs == [("the car", "la voiture"), ("7", "7")]
     assert made.report["skipped"] == {"a date, a formatted number or the like, which is not text": 5}
+    single = Settings(Languages("en", "en"), columns="1", is_single=True)
+    report = json.loads(import_pairs([str(tmp_path / "t.xlsx")], str(tmp_path / "one"), single).report.read_text())
+    assert report["skipped"] == made.report["skipped"]
 
 
 def test_regions_of_one_language_are_told_with_their_numbers(tmp_path, capsys):

@@ -23,6 +23,9 @@ TMX = (
     "<tmx version='1.4'><header/><body><tu><tuv xml:lang='en-GB'><seg>a dog</seg></tuv><tuv xml:lang='fr'><seg>un chien"
     "</seg></tuv></tu><tu><tuv xml:lang='fr'><seg>c</seg></tuv></tu></body></tmx>"
 )
+ROLLING = "WEBVTT\n" + "".join(
+    f"\n00:0{n}.000 --> 00:0{n}.900\n{text}\n" for n, text in enumerate(["a dog", "a dog\nis here", "is here"])
+)
 PAGE = "<html><p>a <i>red</i>\n dog</p><img alt='b'><nav><a>C d</a> <a>E</a></nav></html>"
 
 
@@ -51,6 +54,7 @@ def lines(path: Path, lang: str = "en", **settings: str | None) -> list[str]:
         ("a.html", PAGE, "en", ["a red dog", "b", "C d", "E"]),
         ("a.srt", "1\n00:01,000 --> 00:02,000\na <i>dog</i>\nb\n", "en", ["a dog b"]),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na &amp; b\n", "en", ["a & b"]),
+        ("a.vtt", ROLLING, "en", ["a dog", "is here"]),
         ("a.csv", "english;french\na dog;un chien\nb;c\n", "fr", ["un chien", "c"]),
         ("a.tsv", "1\ta dog\n2\tb dog\n", "en", ["a dog", "b dog"]),
         ("a.jsonl", '{"text": "a dog", "id": "x"}\n{"text": 1}\n', "en", ["a dog"]),

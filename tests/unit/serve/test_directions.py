@@ -63,6 +63,8 @@ def test_short_texts_that_are_clearly_in_no_language_are_judged_together(directi
         (("en-zh",), "zt", "zh"),
         (("en-sr-Latn", "en-sr-Cyrl"), "sr-Cyrl-RS", "sr-Cyrl"),
         (("en-he",), "iw", "he"),
+        (("en-he",), "iw-IL", "he"),
+        (("en-id",), "in_ID", "id"),
         (("en-id",), "in", "id"),
         (("en-no",), "nb", "no"),
         (("en-nb",), "no", "nb"),
