@@ -43,8 +43,11 @@ MIN_DIALLED = 7
 QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
 """A number that is no code, time, date or score."""
 _INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
-WHOLE = re.compile(r"(?<![\w.])(?:(?<![^\s(])[-−+])?\d++(?:\.\d++)?[eE][-−+]?\d++(?!\w)|[0-9#*]\ufe0f?\u20e3")
-"""A number with an exponent, as `1e-5`, or a keycap."""
+WHOLE = re.compile(
+    r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])"
+    r"|(?<![\w.])(?:(?<![^\s(])[-−+])?\d++(?:\.\d++)?(?:[eE]|(?:×10)?\^)[-−+]?\d++(?!\w)|[0-9#*]\ufe0f?\u20e3"
+)
+"""A UUID, a number with an exponent, as `1e-5` and `10^6`, or a keycap."""
 ADDRESS = re.compile(
     r"(?:(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.|(?<![A-Za-z])[A-Za-z]{1,16}://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII
 )
@@ -60,7 +63,7 @@ def number_spans(text: str) -> list[Span]:
 
     A code has letters before or among its digits, or capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have
     parts in capitals (`PG-13`, `COVID-19`). A few capitals around an ampersand are one too (`R&B`). An address is one
-    of the Web or of e-mail. A number with an exponent (`1e-5`) and a keycap (`1️⃣`) are whole.
+    of the Web or of e-mail. A UUID, a number with an exponent (`1e-5`, `10^6`) and a keycap (`1️⃣`) are whole.
     """
     whole = [address.span() for address in ADDRESS.finditer(text)]
     if "&" in text:
