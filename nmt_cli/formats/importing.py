@@ -32,8 +32,8 @@ from nmt_cli.system.errors import InputError
 
 _LIBRARIES = {"XLSX": load_openpyxl}
 """Formats that need an extra, and who refuses where it is missing."""
-_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp|amp);")
-"""References that programs of the web write for signs which people do not write so."""
+_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
+"""References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
 
 
 @dataclass(frozen=True, slots=True)
