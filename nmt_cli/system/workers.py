@@ -90,7 +90,8 @@ class Inbox:
     state: Callable[[], Any] = lambda: None
     """Returns the state of the worker for the parent; the reading thread calls this, also while a task is done."""
     holds: bool = False
-    """True if answers wait for `flush`, so that several need one message."""
+    """True if answers wait for `flush`, so that several need one message. Then the work looks for messages often, and
+    ends by itself where the parent has gone."""
     has_ended: bool = False
     """True if no other task comes."""
     _held: list[Message] = field(default_factory=list)
@@ -388,7 +389,7 @@ class Threads:
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
         ours, theirs = Pipe()
-        inbox = Inbox(theirs, closed=lambda: _interrupt(thread))
+        inbox = Inbox(theirs, closed=lambda: None if inbox.holds else _interrupt(thread))
         thread = threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True)
         self._workers = [*filter(threading.Thread.is_alive, self._workers), thread]
         thread.start()

@@ -224,8 +224,8 @@ def test_a_bomb_of_blank_lines_is_translated_in_flat_memory(model: Path, tmp_pat
 @pytest.mark.parametrize(
     ("megabytes", "text", "options", "times"),
     [
-        pytest.param(20, b"Where is the station ? ", (), 10, id="of words"),
-        pytest.param(20, b"Whereisthestation?", (), 10, id="without a space"),
+        pytest.param(20, b"Where is the station ? ", (), 40, id="of words"),
+        pytest.param(20, b"Whereisthestation?", (), 40, id="without a space"),
         pytest.param(10, b"Where is the station ? ", ("--alignment", "hard"), 150, id="hard alignment"),
         pytest.param(10, b"Whereisthestation?", ("--alignment", "hard"), 150, id="hard alignment without a space"),
     ],
