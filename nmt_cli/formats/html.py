@@ -294,8 +294,8 @@ class _Walk:
 
 
 def _is_inline(name: str) -> bool:
-    """Return whether an element stands within a sentence."""
-    return name not in _APART
+    """Return whether an element stands within a sentence, as does the `o:p` that Word writes."""
+    return name.startswith("o:") or name.rpartition(":")[2] not in _APART
 
 
 def _translated(name: str, values: Mapping[str, str]) -> frozenset[str]:
