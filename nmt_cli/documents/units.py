@@ -235,7 +235,7 @@ class _Writer:
         undo = _undo_of(self.line.read, _PLACEHOLDERS.name)
         changes, num_lost = put_back(undo, self.found, self._unexpected)
         found = self.found.undone(undo, changes)
-        codes = _places_of(changes)
+        codes = _places_of(changes, undo.edits.old)
         undo = _undo_of(self.line.read, _TAGS.name)
         if self.line.seams:
             chunks = self._chunks(undo, found, codes, shown)
@@ -296,12 +296,14 @@ class _Writer:
         return self.spell(text)
 
 
-def _places_of(changes: Sequence[Change]) -> list[Span]:
-    """Return where the characters that come from the source stand in the new text."""
+def _places_of(changes: Sequence[Change], source: str) -> list[Span]:
+    """Return where the placeholders of the source stand in the new text; signs that were put back with one are text."""
     found: list[Span] = []
     grown = 0
     for change in sorted(changes, key=lambda one: (one.begin, one.end)):
         if change.origin is not None:
-            found.append((change.begin + grown, change.begin + grown + len(change.text)))
+            code = source[slice(*change.origin)]
+            begin = change.begin + grown + max(0, change.text.find(code))
+            found.append((begin, begin + len(code)))
         grown += len(change.text) - (change.end - change.begin)
     return found

@@ -414,3 +414,11 @@ def test_a_plural_whose_forms_have_no_translation_stays_empty():
 @pytest.mark.parametrize("rest", ['msgstr[1] ""\n', ""])
 def test_a_plural_with_one_empty_form_is_completed(rest: str):
     assert catalogue(f'{PLURAL}msgstr[0] "un"\n{rest}') == f'{PLURAL}msgstr[0] "un"\nmsgstr[1] "MANY"\n'
+
+
+@pytest.mark.parametrize("message", ['no \\"%(query)s\\" found', 'no \\"<em>%(query)s</em>\\" found', 'to \\"${x}\\"?'])
+def test_quotes_around_a_placeholder_that_comes_back_are_escaped(message: str):
+    text = f'#, python-format\nmsgid "{message}"\nmsgstr ""\n'
+    new = polib.pofile(HEADER + catalogue(text, translator(lambda _: ["WORD"])))[0].msgstr
+    assert new.count('"') in (0, 2)
+    assert all(new.count(code) == message.count(code) for code in ("%(query)s", "${x}", "<em>", "</em>"))
