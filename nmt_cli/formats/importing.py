@@ -122,7 +122,7 @@ def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
         (
             "--with-unfinished",
             True if settings.with_unfinished else None,
-            formats & {"PO", "XLIFF", "TSV", "CSV", "XLSX", "ODS"},
+            formats & {"PO", "XLIFF", "TSV", "CSV", "XLSX", "ODS", "JSON lines"},
         ),
     ):
         if value is not None and not matters:

@@ -213,3 +213,10 @@ def test_the_state_of_a_row_is_told_by_a_column_or_a_field(tmp_path, header, val
         assert made.pairs == [("a b", "c d"), ("x y", "z w")][: 1 + is_pair]
         assert made.report["skipped"] == ({} if is_pair else {f"unfinished ({value.lower()})": 1})
         assert len(imported(tmp_path / name, with_unfinished=True).pairs) == 2
+
+
+def test_unfinished_objects_are_taken_without_a_warning_if_asked_for(tmp_path, capsys):
+    (tmp_path / "t.jsonl").write_text('{"en": "One", "fr": "Un", "fuzzy": true}\n{"en": "Two", "fr": "Deux"}\n')
+    assert imported(tmp_path / "t.jsonl").pairs == [("Two", "Deux")]
+    assert len(imported(tmp_path / "t.jsonl", with_unfinished=True).pairs) == 2
+    assert "does nothing" not in capsys.readouterr().err
