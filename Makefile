@@ -15,7 +15,7 @@ TORCH :=
 # Compiled once, not by each of the thousand processes that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers shells man dist ray wasm clean
+.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers shells man dist audit ray wasm clean
 
 install: $(READY)
 
@@ -128,6 +128,11 @@ dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 dist: man $(DIST)/.ready
 	$(DIST)/bin/python scripts/make_dist.py --share build/share
 	$(BIN)/python scripts/make_sbom.py dist/sbom.cdx.json
+
+# Asks PyPI for known faults of all libraries in constraints.txt. Fails if one is found, or could not be looked up.
+audit: $(DIST)/.ready
+	$(DIST)/bin/python -m pip install --quiet pip-audit==2.10.1
+	$(DIST)/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 
 $(DIST)/.ready: constraints-dist.txt
 	$(PYTHON) -m venv $(DIST)

@@ -4,11 +4,13 @@ English with French, Vietnamese and Chinese, split as `benchmarks.defaults` spli
 are those that `nmt init` writes, and those of several what `nmt init --direction` writes; then fine-tuned models of one
 direction each, and `nmt improve` on top, with the English side of the French text. A training text of several
 directions has no sentence of any test or dev set on either side. Each model is scored on its test sets after the
-processor minutes of `MINUTES`, one of several directions after the sum of theirs, and at its end. A run that is stopped
-goes on when the same command is started again; what has been scored stands in the results and is not made again.
+processor minutes of `MINUTES`, one of several directions after the sum of theirs, and then, when all have come so far,
+at its end. A run that is stopped goes on when the same command is started again; what has been scored is in the results
+and is not made again.
 
     python -m benchmarks.directions                            all systems, two lanes, one thread each
     python -m benchmarks.directions --systems many-en-5 vi-en  some of them
+    python -m benchmarks.directions --phases equal             only the scores at equal minutes
     python -m benchmarks.directions --quick                    everything once with little text, in a few minutes
     python -m benchmarks.directions --show                     the tables of what has been scored
 """
@@ -47,6 +49,7 @@ EVERY = 20.0
 TEXTS = {language: name for name, language in TATOEBA.items()}
 TO_ENGLISH = tuple((language, "en") for language in TEXTS)
 FROM_ENGLISH = tuple(("en", language) for language in TEXTS)
+PHASES = ("equal", "end")
 Way = tuple[str, str]
 _writing = Lock()
 
@@ -96,6 +99,7 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=2, help="trainings side by side, each with one thread")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="only these and what they go out from")
+    parser.add_argument("--phases", nargs="+", choices=PHASES, default=PHASES, help="at equal minutes, and at the end")
     parser.add_argument("--quick", action="store_true", help="little text and few updates, to see that all works")
     parser.add_argument("--show", action="store_true", help="only print the tables of what has been scored")
     asked = parser.parse_args()
@@ -104,7 +108,9 @@ def main() -> None:
     if not asked.show:
         systems = _wanted(_systems(), asked.systems)
         study.prepare()
-        _in_lanes(study, [(system, seed) for seed in asked.seeds for system in systems], asked.lanes)
+        for phase in asked.phases:
+            of_phase = [system for system in systems if phase == "end" or system.origin is None]
+            _in_lanes(study, phase, [(system, seed) for seed in asked.seeds for system in of_phase], asked.lanes)
     study.show()
 
 
@@ -119,8 +125,8 @@ def _wanted(systems: Sequence[System], names: Sequence[str] | None) -> list[Syst
     return [system for system in systems if system.name in needed]
 
 
-def _in_lanes(study: _Study, runs: Sequence[tuple[System, int]], lanes: int) -> None:
-    """Make all runs, some at a time; a run waits for the one that it goes out from, and holds no lane meanwhile."""
+def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lanes: int) -> None:
+    """Bring all runs through a phase, some at a time; a run waits for its origin, and holds no lane meanwhile."""
     free: queue.Queue[int] = queue.Queue()
     for lane in range(lanes):
         free.put(lane)
@@ -131,7 +137,7 @@ def _in_lanes(study: _Study, runs: Sequence[tuple[System, int]], lanes: int) -> 
             made[system.origin, seed].result()
         lane = free.get()
         try:
-            study.make(system, seed)
+            study.make(system, seed, phase)
         finally:
             free.put(lane)
 
@@ -270,11 +276,11 @@ class _Study:
 
     # The runs -------------------------------------------------------------------------------------------------------
 
-    def make(self, system: System, seed: int) -> None:
-        """Train a system to its minutes and to its end, and score it at both."""
+    def make(self, system: System, seed: int, phase: str) -> None:
+        """Train a system to its minutes or to its end, and score it there."""
         run = self._directory / "models" / f"{_file_name(system.name)}-{seed}"
         done = {row["phase"] for row in self._rows() if (row["system"], row["seed"]) == (system.name, seed)}
-        if "end" in done and run.exists():
+        if phase in done and run.exists():
             return
         run.parent.mkdir(parents=True, exist_ok=True)
         overrides = [f"seed={seed}", "training.threads=1", *system.overrides, *(QUICK if self._is_quick else ())]
@@ -288,10 +294,8 @@ class _Study:
         else:
             words += ["--set", f"model_dir={run}"]
             minutes = QUICK_MINUTES if self._is_quick else system.minutes
-            if "equal" not in done and system.origin is None and not _train(run, words, log, 60 * minutes):
-                self._score(system, seed, run, "equal", log)
-            _train(run, words, log, None)
-        self._score(system, seed, run, "end", log)
+            _train(run, words, log, 60 * minutes if phase == "equal" else None)
+        self._score(system, seed, run, phase, log)
 
     def _score(self, system: System, seed: int, run: Path, phase: str, log: Path) -> None:
         nmt("evaluate", "--model", str(run), "--threads", "1", log=log)
@@ -324,7 +328,7 @@ class _Study:
     def show(self) -> None:
         """Print the mean BLEU of the seeds, for each system and way, at equal minutes and at the end."""
         ways = ["-".join(way) for way in (*TO_ENGLISH, *FROM_ENGLISH)]
-        for phase in ("equal", "end"):
+        for phase in PHASES:
             print(f"\n{phase}\n\n| system | {' | '.join(ways)} | minutes | seeds |")
             print("|---" * (len(ways) + 3) + "|")
             rows = [row for row in self._rows() if row["phase"] == phase]
@@ -335,12 +339,12 @@ class _Study:
                 print(f"| {name} | {' | '.join(cells)} | {minutes} | {len(own)} |")
 
 
-def _train(run: Path, words: Sequence[str], log: Path, seconds: float | None) -> bool:
-    """Train until the run has used these processor seconds, or to its end; return whether it has come to its end."""
+def _train(run: Path, words: Sequence[str], log: Path, seconds: float | None) -> None:
+    """Train until the run has used these processor seconds, or to its end, which may come before."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     before = _used(run)
     if seconds is not None and before >= seconds:
-        return False
+        return
     with log.open("ab") as errors:
         command = [sys.executable, "-m", "nmt_cli", "train", *words]
         training = subprocess.Popen(command, stdout=errors, stderr=errors, env=environment)
@@ -356,9 +360,9 @@ def _train(run: Path, words: Sequence[str], log: Path, seconds: float | None) ->
                 if seconds is not None and used >= seconds and not is_stopped:
                     training.send_signal(signal.SIGTERM)
                     is_stopped = True
-    if code not in (0, 143):
-        raise SystemExit(f"failed ({code}): nmt train {' '.join(words)}\nits messages are in {log}")
-    return code == 0
+    # A training that somebody else stopped has not come to its end, though it exits like one stopped here.
+    if code != 0 and not (is_stopped and code == 143):
+        raise SystemExit(f"ended ({code}): nmt train {' '.join(words)}\nits messages are in {log}")
 
 
 def _clock(run: Path) -> Path:
