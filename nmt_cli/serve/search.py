@@ -73,8 +73,14 @@ class Search:
             NmtError: it cannot be loaded, or does not translate, so the model of before goes on.
         """
         with self._reloading:
-            self._launcher.renew(what)
-            pool, abilities = self._opened(len(self.engines))
+            # Its workers that there are do the rest, because new ones would have the new weights.
+            self._pools[-1].limit_workers(1)
+            try:
+                self._launcher.renew(what)
+                pool, abilities = self._opened(len(self.engines))
+            except BaseException:
+                self._pools[-1].limit_workers(self.workers)
+                raise
             for engine, found in zip(self.engines, abilities, strict=True):
                 engine.abilities = found
             with self._replacing:

@@ -181,6 +181,8 @@ class Pool:
         self._deaths = self._failures = 0
         self._resume_at = 0.0
         """The time at which workers are started again."""
+        self._starting = threading.Lock()
+        """Is held while workers are started."""
         self._is_ending = self._has_ended = False
         self._fatal: NmtError | None = None
         self._turn = monotonic()
@@ -199,6 +201,11 @@ class Pool:
         if not self._post(Message("submit", ticket.number, ticket)):
             raise self._fatal or NmtError("the worker processes have ended")
         return ticket
+
+    def limit_workers(self, most: int) -> None:
+        """From now on, start no worker where there are as many already; returns when none is being started."""
+        with self._starting:
+            self._num_workers = most
 
     def status(self) -> Status:
         """Return how many workers and tasks there are."""
@@ -318,13 +325,12 @@ class Pool:
 
     def _start_workers(self) -> None:
         """Start the workers that are missing, if there is something to do."""
-        # At the end those that are there do the rest, because new ones may have other weights.
-        most = 1 if self._is_ending else self._num_workers
-        while len(self._members) < min(most, len(self._tickets)) and self._turn >= self._resume_at:
-            if self._members and 0 < self._launcher.most_workers <= len(self._members):
-                return
-            worker = self._launcher.start()
-            self._members[worker.connection] = _PoolWorker(worker)
+        with self._starting:
+            while len(self._members) < min(self._num_workers, len(self._tickets)) and self._turn >= self._resume_at:
+                if self._members and 0 < self._launcher.most_workers <= len(self._members):
+                    return
+                worker = self._launcher.start()
+                self._members[worker.connection] = _PoolWorker(worker)
 
     def _assign(self) -> None:
         """Give tasks to the workers that have few, those with the fewest first."""

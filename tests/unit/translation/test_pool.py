@@ -221,6 +221,21 @@ def test_what_is_loaded_anew_is_for_later_workers(kind):
         assert old.submit(says("a")).result(30) == "first"
 
 
+@pytest.mark.parametrize("kind", [Threads, Zygote])
+def test_a_pool_that_is_limited_starts_no_worker_that_would_have_loaded_something_else(kind):
+    launcher = kind(build_version)
+    with Pool(launcher, workers=4) as pool:
+        assert pool.submit(says("a")).result(30) == "first"
+        pool.limit_workers(1)
+        launcher.renew("second")
+        tickets = [pool.submit(says("a")) for _ in range(200)]
+        assert {ticket.result(30) for ticket in tickets} == {"first"}
+        pool.limit_workers(4)
+        for _ in range(200):
+            pool.submit(says("a"))
+        wait_for(lambda: pool.status().workers > 1)
+
+
 def test_a_zygote_that_is_killed_is_replaced(zygote):
     with Pool(zygote, workers=1) as pool:
         assert pool.submit(says("a")).result(30) == ["A"]
