@@ -44,7 +44,6 @@ class Fields:
     """The fields of a request; those that nobody knows are ignored."""
 
     values: Mapping[str, Any]
-    is_json: bool
     files: Mapping[str, File]
 
     def text(self, name: str) -> str:
@@ -175,15 +174,15 @@ async def read_fields(request: Request, limits: Limits, budget: Budget) -> Field
     body = await read_body(request, limits, budget)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
-        return Fields(_json(body), True, {})
+        return Fields(_json(body), {})
     values = _pairs(request.scope["query_string"].decode("latin-1"))
     if kind == "multipart/form-data":
         fields, files = await _multipart(request, body)
-        return Fields(fields | values, False, files)
+        return Fields(fields | values, files)
     if body.lstrip()[:1] == b"{":  # as curl sends JSON that nobody has announced
         raise Refused(400, "Invalid request: JSON needs the header Content-Type: application/json")
     try:
-        return Fields(_pairs(body.decode("utf-8")) | values, False, {})
+        return Fields(_pairs(body.decode("utf-8")) | values, {})
     except UnicodeDecodeError:
         raise Refused(400, "Invalid request: the body is not UTF-8") from None
 

@@ -61,8 +61,6 @@ class Status(NamedTuple):
     """Tasks that no worker has."""
     assigned: int
     """Tasks that a worker has."""
-    turn_seconds: float
-    """Seconds since the loop last went round."""
     deaths: int
     """Workers that have died since the pool began."""
     failures_in_a_row: int
@@ -211,8 +209,7 @@ class Pool:
         """Return how many workers and tasks there are."""
         waiting = sum(map(len, list(self._queues.values()))) + len(self._suspects)
         assigned = sum(len(member.assigned) for member in list(self._members.values()))
-        turn = monotonic() - self._turn
-        return Status(len(self._members), waiting, assigned, turn, self._deaths, self._failures)
+        return Status(len(self._members), waiting, assigned, self._deaths, self._failures)
 
     def states(self, timeout: float) -> list[Any]:
         """Return what the workers tell of their state (`Inbox.state`), None for one that dies meanwhile.

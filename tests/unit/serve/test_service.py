@@ -41,7 +41,7 @@ def service(*pairs: str, **limits: int) -> Service:
 
 
 def ask(served: Service, **fields: object) -> object:
-    return served.translate(served.task(Fields(fields, True, {}), Cancellation()), Cancellation())["translatedText"]
+    return served.translate(served.task(Fields(fields, {}), Cancellation()), Cancellation())["translatedText"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def ask(served: Service, **fields: object) -> object:
 def test_the_variant_of_a_language_is_the_one_that_is_served(served, asked, found):
     given = service(*served)
     source, target = asked
-    task = given.task(Fields({"q": "a", "source": source, "target": target}, True, {}), Cancellation())
+    task = given.task(Fields({"q": "a", "source": source, "target": target}, {}), Cancellation())
     assert (task.sources, task.target) == ([found[0]], found[1])
 
 
@@ -73,7 +73,7 @@ def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
 
 def test_a_direction_that_is_not_served_is_refused():
     with pytest.raises(Refused, match="fr is not available as a target language from de"):
-        service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, True, {}), Cancellation())
+        service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, {}), Cancellation())
 
 
 @pytest.mark.parametrize("field", [{}, {"alternatives": 1}, {"alignment": True}])
@@ -127,7 +127,7 @@ def test_work_on_a_document_ends_when_its_client_has_left(when, name):
     )
     values = {"source": "en", "target": "fr"}
     file = File(name, b"<p>one dog</p>\n<p>two cats</p>\n<p>three birds</p>\n")
-    task = served.file_task(Fields(values, False, {"file": file}), cancellation)
+    task = served.file_task(Fields(values, {"file": file}), cancellation)
     with pytest.raises(Cancelled):
         served.translate_file(task, cancellation)
     assert len(splits) == (1 if when == "split" else 3)
@@ -142,9 +142,8 @@ def test_texts_of_white_space_come_back_as_they_are_and_are_not_asked_for():
     assert direction.engine.asked == [["a dog"]]
 
 
-@pytest.mark.parametrize("is_json", [True, False])
-def test_line_ends_of_a_text_are_kept_as_they_came(is_json):
-    fields = Fields({"q": "a dog\r\na cat\nb\r\n", "source": "en", "target": "fr"}, is_json, {})
+def test_line_ends_of_a_text_are_kept_as_they_came():
+    fields = Fields({"q": "a dog\r\na cat\nb\r\n", "source": "en", "target": "fr"}, {})
     served = service("en-fr")
     found = served.translate(served.task(fields, Cancellation()), Cancellation())
     assert found["translatedText"] == "A DOG\r\nA CAT\nB\r\n"
