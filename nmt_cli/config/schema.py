@@ -1,6 +1,6 @@
 """The configuration: frozen, typed, documented. Unknown keys are refused; `nmt schema` prints it all.
 
-Only commands and `model.build` know these classes; everything else takes plain keyword arguments.
+The model, the search, the training, the translation and the server take plain keyword arguments instead of these.
 """
 
 from __future__ import annotations
