@@ -59,6 +59,29 @@ def build() -> OneByOne:
     return OneByOne(do)
 
 
+def build_big() -> OneByOne:
+    """Work whose results are larger than what a connection holds."""
+    return OneByOne(lambda task: "x" * 600_000)
+
+
+def build_with_one_fork() -> OneByOne:
+    """Build in a zygote that can start one worker."""
+    forks, fork = [], os.fork
+
+    def refuse() -> int:
+        if forks:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        forks.append(1)
+        return fork()
+
+    os.fork = refuse
+    return OneByOne(do)
+
+
+def build_unreadable() -> OneByOne:
+    raise FileNotFoundError(2, "No such file or directory", "model.safetensors")
+
+
 def together(inbox: Inbox) -> None:
     """Begin all tasks that have come, and do them after that."""
     while (first := inbox.next()) is not None:

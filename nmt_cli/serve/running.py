@@ -19,7 +19,7 @@ from nmt_cli.serve.connection import Connection, Serving
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.proxies import BehindProxies
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.signals import answered_by
+from nmt_cli.system.signals import ENDING, answered_by
 
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")
@@ -98,8 +98,9 @@ def connections_with_room(wanted: int) -> int:
 
 
 def end_by_itself() -> None:
-    """Have the server of this process end as after SIGTERM."""
-    os.kill(os.getpid(), signal.SIGTERM)
+    """Have the server of this process end as after SIGTERM, or as after another signal where that one is ignored."""
+    heard = (number for number in (signal.SIGTERM, *ENDING) if signal.getsignal(number) is not signal.SIG_IGN)
+    os.kill(os.getpid(), next(heard, signal.SIGKILL))
 
 
 class _Server:

@@ -110,10 +110,10 @@ class Search:
 
     def _lose(self, pool: Pool, error: NmtError) -> None:
         """Have the server end where the pool in use has given up."""
-        if pool in self._pools and not self._is_closing:
+        if self._pools and pool is self._pools[-1] and not self._is_closing:
             self.is_lost = True
-            log(f"error: translation has stopped working, so the server ends; restart it: {error}")
             self._lost()
+            log(f"error: translation has stopped working, so the server ends; restart it: {error}")
 
     def counted(self) -> tuple[int, int]:
         """Return how many workers have died, and how many of them since one last did what it should."""
@@ -145,9 +145,9 @@ class Search:
             if problem is None:
                 since = monotonic()
             elif monotonic() - since > STALLED_SECONDS:
-                log(f"error: translation has stopped working ({problem}), so the server ends; restart it")
                 self.is_lost = True
                 self._end_pools()
+                log(f"error: translation has stopped working ({problem}), so the server ends; restart it")
                 return
             sleep(1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -20,10 +21,20 @@ _said: set[str] = set()
 def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open.
 
-    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings.
+    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings. Where the line
+    cannot be written, because nobody reads stderr any more or the disk is full, this is an error of the main thread,
+    which ends the command; a thread beside it goes on.
     """
     if _is_silent:
         return
+    try:
+        _write(message)
+    except OSError:
+        if threading.current_thread() is threading.main_thread():
+            raise
+
+
+def _write(message: str) -> None:
     if not _is_quiet or message.startswith(_IMPORTANT):
         bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # another thread may be loading it
         with nullcontext() if bars is None else bars.external_write_mode(file=sys.stderr):

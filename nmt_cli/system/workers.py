@@ -29,7 +29,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from nmt_cli.system.console import relay
+from nmt_cli.system.console import log, relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.free_memory import free_memory
 from nmt_cli.system.processors import num_available
@@ -88,7 +88,7 @@ class Inbox:
     closed: Callable[[], None]
     """Called where the parent has gone without a word."""
     state: Callable[[], Any] = lambda: None
-    """Returns the state of the worker for the parent; the reading thread calls this, also while a task is done."""
+    """Returns the state of the worker for the parent; a thread of its own calls this, also while a task is done."""
     holds: bool = False
     """True if answers wait for `flush`, so that several need one message. Then the work looks for messages often, and
     ends by itself where the parent has gone."""
@@ -115,14 +115,19 @@ class Inbox:
                 if message.kind == "cancel":
                     self._cancelled.add(message.number)
                 elif message.kind == "get state":
-                    self._send([Message("state", message.number, self.state())])
+                    # Not in this thread, which must not wait while the parent waits for it to read.
+                    threading.Thread(target=self._tell_state, args=(message.number,), daemon=True).start()
                 else:
                     self._waiting.put(message)
                 if message.kind == "end":
                     return
-        except (EOFError, OSError):
+        except BaseException:  # also where memory is short: nobody else would see the end of the connection
             self.closed()
             self._waiting.put(Message("end"))
+
+    def _tell_state(self, number: int) -> None:
+        with suppress(OSError):
+            self._send([Message("state", number, self.state())])
 
     def next(self, *, waits: bool = True) -> Message | None:
         """Wait for the next task, and return it; None at the end, and where none has come if it is not waited for."""
@@ -168,7 +173,8 @@ class Inbox:
             end.shutdown(socket.SHUT_RDWR)
         if self._reader.is_alive():
             self._reader.join()
-        self.connection.close()
+        with self._sending:
+            self.connection.close()
 
     def flush(self) -> None:
         """Send the answers that wait."""
@@ -284,7 +290,14 @@ def _zygote(control: Connection) -> None:
             handle = recv_handle(control)
         except (EOFError, OSError):
             return
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(handle)
+            reason = (error.strerror or str(error)).lower()
+            failure = NmtError(f"no worker process can be started: {reason}; try fewer --workers")
+            control.send(Message("failed", value=failure))
+            continue
         if pid == 0:
             control.close()
             _work_and_exit(Connection(handle), work, threads)
@@ -471,7 +484,7 @@ class Zygote:
         self._build, self._threads = build, threads
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
-        self._is_ready = False
+        self._is_ready = self._is_closed = False
         self._asking = threading.Lock()
         """Is held from a question to its answer, as several pools may share a zygote."""
         self.most_workers = 0
@@ -487,14 +500,13 @@ class Zygote:
         """Return a new worker.
 
         Raises:
-            NmtError: what the tasks need cannot be loaded.
+            NmtError: what the tasks need cannot be loaded, or no process can be started.
         """
         with self._asking:
             try:
                 return self._start()
             except (EOFError, OSError):  # it was killed
-                self.close()
-                self._begin()
+                self._begin_again()
             try:
                 return self._start()
             except (EOFError, OSError) as error:
@@ -515,9 +527,16 @@ class Zygote:
                 self._control.send(Message("renew", value=what))
                 self._answer()
             except (EOFError, OSError) as error:
-                self.close()
-                self._begin()
+                self._begin_again()
                 raise NmtError("the process that loads the model crashed, probably because memory is short") from error
+
+    def _begin_again(self) -> None:
+        """Start another one, which loads what is on the disk now."""
+        self._end()
+        if self._is_closed:
+            raise NmtError("the worker processes have ended")
+        log("the process that loads the model crashed; it is started again")
+        self._begin()
 
     def _wait(self) -> None:
         """Wait until all is loaded for the first time."""
@@ -530,12 +549,15 @@ class Zygote:
         assert self._control is not None
         assert self._process is not None
         ours, theirs = Pipe()
-        self._control.send(Message("worker"))
         try:
+            self._control.send(Message("worker"))
             send_handle(self._control, theirs.fileno(), self._process.pid)
+            return Worker(ours, self._answer().number)
+        except BaseException:
+            ours.close()
+            raise
         finally:
             theirs.close()
-        return Worker(ours, self._answer().number)
 
     def _answer(self) -> Message:
         """Return the next answer, and write what the zygote says before."""
@@ -543,13 +565,21 @@ class Zygote:
         while True:
             message: Message = self._control.recv()
             if message.kind == "failed":
-                raise message.value
+                error: Exception = message.value
+                if isinstance(error, OSError):  # which would look as if the zygote had been killed
+                    told = f"{error.filename or 'the model'}: cannot be read: {error.strerror or error}"
+                    raise NmtError(told) from error
+                raise error
             if message.kind == "done":
                 return message
             relay(message.value)
 
     def close(self) -> None:
-        """End the zygote; the workers end where their connections are closed."""
+        """End the zygote for good; the workers end where their connections are closed."""
+        self._is_closed = True
+        self._end()
+
+    def _end(self) -> None:
         if self._control is not None:
             self._control.close()
         if self._process is not None:

@@ -65,7 +65,7 @@ class LineTask(NamedTuple):
 
     def name(self) -> str:
         """Return how a message names the first line."""
-        return f"line {self.numbers[0] + 1:,}"
+        return f"line {self.numbers[0] + 1:,}" if self.numbers else "the model"
 
 
 class LineResult(NamedTuple):

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from nmt_cli.system.console import log, relay
+from nmt_cli.system.console import log, relay, warn
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.workers import Launcher, Message, Worker
 
@@ -115,6 +115,8 @@ class _PoolWorker:
     """True once it has loaded what it needs, which on another machine takes its time."""
     has_begun: bool = False
     """True once it has begun any task."""
+    has_done: bool = False
+    """True once it has done any task."""
     is_alone: bool = False
     """True if it gets no other task until it has done the one that it has."""
     state_queries: set[int] = field(default_factory=set)
@@ -326,7 +328,14 @@ class Pool:
             while len(self._members) < min(self._num_workers, len(self._tickets)) and self._turn >= self._resume_at:
                 if self._members and 0 < self._launcher.most_workers <= len(self._members):
                     return
-                worker = self._launcher.start()
+                try:
+                    worker = self._launcher.start()
+                except NmtError as error:
+                    if not self._members:
+                        raise
+                    warn(f"{error}; {len(self._members)} of {self._num_workers} workers go on")
+                    self._num_workers = len(self._members)
+                    return
                 self._members[worker.connection] = _PoolWorker(worker)
 
     def _assign(self) -> None:
@@ -384,9 +393,11 @@ class Pool:
                 member.assigned[message.number].has_begun = member.has_begun = True
                 self._failures = self._failures if self._probe else 0
             case "done":
-                self._failures = 0
+                self._failures, member.has_done = 0, True
                 member.assigned.pop(message.number, None)
                 self._settle(message.number, message.value)
+            case "failed" if self._probe_ticket is not None and message.number == self._probe_ticket.number:
+                self._remove_dead(member, message.value)  # as where the memory of a GPU is not free yet
             case "failed":
                 member.assigned.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
@@ -400,21 +411,23 @@ class Pool:
         if (answers := self._state_queries.get(number)) is not None:
             answers.put(state)
 
-    def _remove_dead(self, member: _PoolWorker) -> None:
-        """Queue again what a worker had that has died."""
+    def _remove_dead(self, member: _PoolWorker, error: Exception | None = None) -> None:
+        """Queue again what a worker had that has died, or cannot work for a reason that it has told."""
         for number in tuple(member.state_queries):  # the next one will be asked
             self._answer_state(member, number, None)
         del self._members[member.worker.connection]
         member.worker.kill()
-        log("a worker process crashed; the others take over its work")
+        log("a worker process crashed; the others take over its work" if error is None else f"error: {error}")
         self._deaths += 1
-        if self._probe is not None or not member.has_begun:
+        # Workers that have worked and die together, as where memory is short for a moment, are one failure.
+        is_proven = member.has_begun if self._probe is None else member.has_done and self._failures > 0
+        if not is_proven:
             self._failures += 1
             if self._failures > len(self._pauses):
                 raise NmtError(
                     "the worker processes crash before they have done anything, probably because memory is short; try "
                     "--workers 1"
-                )
+                ) from error
             self._resume_at = monotonic() + self._pauses[self._failures - 1]
         for ticket in reversed(member.assigned.values()):
             if not ticket.is_settled:

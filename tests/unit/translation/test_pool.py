@@ -14,7 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pool_tasks import Say, build, build_and_die, build_nothing, build_together, build_version
+from pool_tasks import (
+    Say,
+    build,
+    build_and_die,
+    build_big,
+    build_nothing,
+    build_together,
+    build_unreadable,
+    build_version,
+    build_with_one_fork,
+)
 
 from nmt_cli.system import workers
 from nmt_cli.system.errors import InputError, NmtError
@@ -203,6 +213,93 @@ def test_a_worker_that_dies_before_it_tells_its_state_is_not_waited_for(zygote, 
         assert asked.result(10) == [None]
         (tmp_path / "stop").touch()
         assert ticket.result(30) == ["WAIT"]
+
+
+@pytest.mark.parametrize("kind", [Threads, Zygote])
+def test_questions_about_the_state_do_not_stop_large_tasks_and_results(kind):
+    """The worker writes a result, the pool a task, and both wait for a reader: the one that is asked for the state."""
+    has_ended = threading.Event()
+    with Pool(kind(build_big), workers=1, ahead=(4,)) as pool, ThreadPoolExecutor(1) as other:
+
+        def ask() -> None:
+            while not has_ended.is_set():
+                pool.states(30)
+
+        asked = other.submit(ask)
+        tickets = [pool.submit(says("x" * 300_000)) for _ in range(100)]
+        try:
+            assert all(len(ticket.result(30)) == 600_000 for ticket in tickets)
+        finally:
+            has_ended.set()
+        asked.result(30)
+
+
+def test_where_no_further_process_can_be_started_those_that_there_are_go_on(capsys):
+    with Pool(Zygote(build_with_one_fork), workers=3) as pool:
+        assert pool.submit(says("a")).result(30) == ["A"]
+        tickets = [pool.submit(says("b")) for _ in range(50)]
+        assert all(ticket.result(30) == ["B"] for ticket in tickets)
+        assert pool.status().workers == 1
+    told = (
+        "no worker process can be started: resource temporarily unavailable; try fewer --workers; 1 of 3 workers go on"
+    )
+    assert capsys.readouterr().err == f"warning: {told}\n"
+
+
+def test_a_file_that_is_missing_is_named(capsys):
+    with (
+        Pool(Zygote(build_unreadable), workers=1) as pool,
+        pytest.raises(NmtError, match="model.safetensors: cannot be read: No such file or directory"),
+    ):
+        pool.submit(says("a")).result(30)
+    assert not capsys.readouterr().err
+
+
+def test_a_zygote_that_is_closed_starts_no_other():
+    zygote = Zygote(build_version)
+    zygote.start().kill()
+    zygote.close()
+    for call in (zygote.start, lambda: zygote.renew("second")):
+        with pytest.raises(NmtError, match="the worker processes have ended"):
+            call()
+    assert zygote._process is not None
+    assert zygote._process.poll() is not None
+
+
+def test_workers_that_have_worked_and_die_together_are_one_failure(tmp_path):
+    stop = tmp_path / "stop"
+    with Pool(Zygote(build), workers=6, ahead=(1,), probe=says("probe"), pauses=(0.0, 0.0)) as pool:
+        for last in (stop, tmp_path / "other"):
+            tickets = [pool.submit(says(f"wait:{last}")) for _ in range(6)]
+            wait_for(lambda tickets=tickets: all(ticket.has_begun for ticket in tickets))
+            if last != stop:
+                for pid in pids(pool):
+                    os.kill(pid, signal.SIGKILL)
+                wait_for(lambda: pool.status().deaths == 6)
+            last.touch()
+            assert all(ticket.result(30) == ["WAIT"] for ticket in tickets)
+
+
+def test_a_probe_that_fails_is_a_worker_that_does_not_work():
+    lost = []
+    with Pool(Zygote(build), workers=1, probe=says("fail"), pauses=(0.0, 0.0), lost=lambda _: lost.append(1)) as pool:
+        with pytest.raises(NmtError, match="crash before they have done anything"):
+            pool.submit(says("kill")).result(30)
+        assert lost
+
+
+def test_where_nobody_reads_the_messages_any_more_the_pool_goes_on(monkeypatch):
+    """Standard error is a pipe without a reader: the loss of a worker cannot be told."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with Pool(Zygote(build), workers=1) as pool, os.fdopen(writing, "w") as broken:
+        assert pool.submit(says("a")).result(30) == ["A"]
+        monkeypatch.setattr(sys, "stderr", broken)
+        os.kill(*pids(pool), signal.SIGKILL)
+        assert pool.submit(says("b")).result(30) == ["B"]
+        monkeypatch.undo()
+        with suppress(OSError):  # what it holds back
+            broken.close()
 
 
 @pytest.mark.parametrize("kind", [Threads, Zygote])
