@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.limits import Budget, Keys, Rate
-from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
+from nmt_cli.serve.requests import Fields, Refused, client_of, fields_of, read_body
 from nmt_cli.serve.service import Service
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, ModelError, place_of
@@ -99,12 +99,16 @@ class App:
     def _limited(self, work: Callable[[Request, Fields], Awaitable[Response]]) -> Handler:
         async def handle(request: Request) -> Response:
             client = client_of(request)
+            is_admitted = self._is_admitted(request)
             try:
-                fields = await read_fields(request, self.limits, self._bytes)
-                self._admit(request, fields)
+                body = await read_body(request, self.limits, self._bytes)
                 if not self._requests.take(1, client):  # only now: bodies that come slowly hold nobody up
                     raise Refused(503, "the server is busy; try again in a moment", retry_after=1)
                 try:
+                    fields = await self._in_thread(fields_of, request, body, self.limits)
+                    del body
+                    if not is_admitted:
+                        self._admit(client, fields)
                     return await work(request, fields)
                 finally:
                     self._requests.give_back(1, client)
@@ -113,23 +117,37 @@ class App:
 
         return handle
 
-    def _admit(self, request: Request, fields: Fields) -> None:
-        """Refuse who has no key, or asks too often."""
-        client = client_of(request)
-        if self._keys is not None:
-            given = fields.values.get("api_key") or _bearer(request)
-            if not isinstance(given, str) or not self._keys.has(given):
-                self._count(client)  # a right key from the same address is let in: others may share it
-                if not given:
-                    raise Refused(400, "Please contact the server operator to get an API key")
-                raise Refused(403, "Invalid API key")
-            client = f"key {given}"
-        self._count(client)
+    def _is_admitted(self, request: Request) -> bool:
+        """Count a request before its body is read, if it needs no key or has one in its headers, and refuse it if there
+        were too many; return False if only its body can have a key."""
+        if self._keys is None:
+            self._count(client_of(request))
+            return True
+        key = _bearer(request)
+        if not key or not self._keys.has(key):
+            return False
+        self._count(f"key {key}")
+        return True
+
+    def _admit(self, client: str, fields: Fields) -> None:
+        """Refuse a request that has no right key in its body either, or whose key asks too often."""
+        assert self._keys is not None
+        given = fields.values.get("api_key")
+        if not isinstance(given, str) or not self._keys.has(given):
+            self._count(client)  # a right key from the same address is let in: others may share it
+            if not given:
+                raise Refused(400, "Please contact the server operator to get an API key")
+            raise Refused(403, "Invalid API key")
+        self._count(f"key {given}")
 
     def _count(self, client: str) -> None:
         """Count a request of a client, and refuse it if there were too many."""
         if wait := self._rate.seconds_until_next(client):
             raise Refused(429, "Slowdown: too many requests; try again later", retry_after=wait)
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Return what `work` returns in a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def _worked(self, request: Request, work: Callable[[Cancellation], Result]) -> Result:
         """Return what `work` returns in a thread of its own; it is cancelled when the client goes away.
@@ -140,7 +158,7 @@ class App:
         cancellation = Cancellation()
         watcher = asyncio.ensure_future(_until_gone(request, cancellation))
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, cancellation)
+            return await self._in_thread(work, cancellation)
         except Busy as busy:
             raise Refused(503, str(busy), retry_after=busy.retry_after) from None
         except TooMuch as error:
@@ -160,13 +178,14 @@ class App:
     # Answers --------------------------------------------------------------------------------------------------------
 
     async def _translate(self, request: Request, fields: Fields) -> Response:
-        def answer(cancellation: Cancellation) -> dict[str, Any]:
+        def answer(cancellation: Cancellation) -> Response:
             task = self.service.task(fields, cancellation)
             if self._logs_text:
                 log(f"text: {json.dumps(task.texts, ensure_ascii=False)}")
-            return self.service.translate(task, cancellation)
+            # Written here, because the JSON of many weights takes a while.
+            return JSONResponse(self.service.translate(task, cancellation))
 
-        return JSONResponse(await self._worked(request, answer))
+        return await self._worked(request, answer)
 
     async def _detect(self, request: Request, fields: Fields) -> Response:
         return JSONResponse(await self._worked(request, lambda _: self.service.detect(fields)))

@@ -10,12 +10,11 @@ from nmt_cli.formats.work import Work
 from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.limits import Limits
 
-SMALL = 20_000
-"""Parts up to which a document needs no turn: it is read within half a second."""
-TURNS = 2
-"""Larger documents that are read or written at the same time.
+TURNS = ((20_000, 2), (1_000, 4))
+"""Documents of more parts than the first number that are read or written at the same time, the largest kind first.
 
 Python runs one thread at a time, each for 5 ms. With more of them, the thread that answers others would wait too long.
+A document of 1,000 parts, which needs no turn, is read within some 20 ms.
 """
 WAIT_SECONDS = 0.5
 """Seconds after which a document that waits for its turn looks if somebody still waits for it."""
@@ -29,7 +28,7 @@ class Documents:
         self.limits = limits
         self._lock = Lock()
         self._num_parts = 0
-        self.turns = Semaphore(TURNS)
+        self.turns = [(most, Semaphore(number)) for most, number in TURNS]
 
     @contextmanager
     def one(self, cancellation: Cancellation) -> Iterator[Document]:
@@ -59,7 +58,7 @@ class Document:
         self.work = Work(cancellation.check, self._grow)
         self._documents, self._cancellation = documents, cancellation
         self._num_parts = 0
-        self._has_turn = False
+        self._turn: Semaphore | None = None
 
     def _grow(self, num_parts: int) -> None:
         most = self._documents.limits.parts
@@ -73,16 +72,19 @@ class Document:
         self._take_turn()
 
     def _take_turn(self) -> None:
-        """Wait for the turn of a large document, unless it is at its turn."""
-        while self._num_parts > SMALL and not self._has_turn:
-            self._has_turn = self._documents.turns.acquire(timeout=WAIT_SECONDS)
-            if not self._has_turn:
-                self._cancellation.check()
+        """Wait for the turn of a document of this size, unless it is at its turn."""
+        wanted = next((turn for most, turn in self._documents.turns if self._num_parts > most), None)
+        if wanted is self._turn:
+            return
+        self._end_turn()
+        while wanted is not None and not wanted.acquire(timeout=WAIT_SECONDS):
+            self._cancellation.check()
+        self._turn = wanted
 
     def _end_turn(self) -> None:
-        if self._has_turn:
-            self._has_turn = False
-            self._documents.turns.release()
+        if self._turn is not None:
+            self._turn.release()
+            self._turn = None
 
     @contextmanager
     def translating(self) -> Iterator[None]:

@@ -42,6 +42,8 @@ class Limits:
     memory and time: 16 MB of short tags would take gigabytes."""
     parts_in_flight: int = 2_000_000
     """Parts of all documents in work together."""
+    weights: int = 1_000_000
+    """Weights of an alignment in one answer. Where there are more, it has links only."""
     sentences: int = 50_000
     """Sentences that may wait in one direction."""
     requests: int = 256
@@ -57,6 +59,12 @@ class Limits:
     """Bytes that are read and thrown away after the answer to a request, or after the last answer."""
     answer_seconds: float = 60.0
     """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
+
+    @property
+    def field_bytes(self) -> int:
+        """Largest body of a request without a file: with each character as long as JSON and forms can write it."""
+        characters = self.characters + self.prefix_characters + self.glossary_characters
+        return min(self.body_bytes, 12 * characters + 4 * self.texts + 100_000)
 
 
 class Keys:

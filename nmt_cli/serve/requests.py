@@ -19,6 +19,12 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Entry, Glossary
 
 MAX_FIELDS = 1_000
+MAX_VALUES = 100_000
+"""Values in the JSON of a request, of which each takes up to a hundred bytes of memory. A glossary has the most."""
+MAX_CODE = 40
+"""Characters of the code of a language."""
+_JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, or all that follows where its end is missing, so that no place is looked at twice."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
 
@@ -58,6 +64,13 @@ class Fields:
         if not isinstance(value, str):
             raise Refused(400, f"Invalid request: {name} parameter is not a string")
         return _SURROGATE.sub("\ufffd", value)
+
+    def code(self, name: str) -> str:
+        """Return a field that must be there, as the code of a language."""
+        code = self.text(name)
+        if len(code) > MAX_CODE:
+            raise Refused(400, f"{code[:MAX_CODE]} is not supported")
+        return code
 
     def texts(self, name: str) -> list[str] | str:
         """Return a field that must be there, as a text or a list of texts."""
@@ -165,19 +178,22 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
         raise Refused(408, f"Invalid request: the body took more than {limits.body_seconds:g} seconds") from None
 
 
-async def read_fields(request: Request, limits: Limits, budget: Budget) -> Fields:
+def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
     """Return the fields of a request, from its body; if the body is not JSON, also the fields of its address.
 
+    This takes its time, so it is not for the thread that answers others.
+
     Raises:
-        Refused: the body is refused, or is not what its type says.
+        Refused: the body is not what its type says, or is larger than its texts may be.
     """
-    body = await read_body(request, limits, budget)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data" and len(body) > (most := limits.field_bytes):
+        raise Refused(413, f"Invalid request: the body is larger than {most:,} bytes; send a document as a file")
     if kind == "application/json" or kind.endswith("+json"):
         return Fields(_json(body), {})
     values = _pairs(request.scope["query_string"].decode("latin-1"))
     if kind == "multipart/form-data":
-        fields, files = await _multipart(request, body)
+        fields, files = asyncio.run(_multipart(request, body))
         return Fields(fields | values, files)
     if body.lstrip()[:1] == b"{":  # as curl sends JSON that nobody has announced
         raise Refused(400, "Invalid request: JSON needs the header Content-Type: application/json")
@@ -188,6 +204,8 @@ async def read_fields(request: Request, limits: Limits, budget: Budget) -> Field
 
 
 def _json(body: bytes) -> dict[str, Any]:
+    if _has_many_values(body):
+        raise Refused(413, f"Invalid request: the body has more than {MAX_VALUES:,} values")
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -195,6 +213,15 @@ def _json(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Refused(400, "Invalid JSON format: the body must be an object")
     return value
+
+
+def _has_many_values(body: bytes) -> bool:
+    """Return whether JSON would need much memory, without reading it. Commas of its texts do not count."""
+    quotes = body.count(b'"') - body.count(b'\\"')
+    if quotes > 4 * MAX_VALUES:  # those of a name and a value
+        return True
+    shape = _JSON_STRING.sub(b"", body)
+    return sum(map(shape.count, (b",", b"[", b"{"))) > MAX_VALUES
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -225,6 +252,7 @@ async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dic
         parser = MultiPartParser(
             request.headers, stream(), max_files=1, max_fields=MAX_FIELDS, max_part_size=max(1, len(body))
         )
+        parser.spool_max_size = max(1, len(body))  # nothing goes to the disk, for which it would need threads
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError, LookupError, AssertionError):
         raise Refused(400, "Invalid request: the form is damaged, or has more than one file") from None

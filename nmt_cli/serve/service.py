@@ -83,7 +83,7 @@ class Service:
             Cancelled: nobody waits for the answer any more.
         """
         given = fields.texts("q")
-        source, target = fields.text("source"), fields.text("target")
+        source, target = fields.code("source"), fields.code("target")
         kind = fields.text("format") if fields.values.get("format") else "text"
         if kind not in ("text", "html"):
             raise Refused(400, f"{kind[:40]} format is not supported")
@@ -151,7 +151,7 @@ class Service:
     def _language(self, code: str) -> str:
         found = self.directions.find(code)
         if found is None:
-            raise Refused(400, f"{code[:40]} is not supported")
+            raise Refused(400, f"{code} is not supported")
         return found
 
     def _pair(self, source: str, target: str) -> tuple[str, str]:
@@ -184,7 +184,11 @@ class Service:
         if task.request.alternatives:
             result["alternatives"] = shown([list(answer.alternatives) for answer in answers])
         if task.request.with_alignment:
-            result["alignment"] = shown([[_aligned(one) for one in answer.sentences] for answer in answers])
+            sentences = [one for answer in answers for one in answer.sentences]
+            is_small = sum(map(_num_weights, sentences)) <= self.limits.weights
+            result["alignment"] = shown(
+                [[_aligned(one, with_weights=is_small) for one in answer.sentences] for answer in answers]
+            )
         if task.request.with_confidence:
             result["confidence"] = shown([round(answer.confidence, 6) for answer in answers])
             result["word_confidence"] = shown([_of_words(answer) for answer in answers])
@@ -221,7 +225,7 @@ class Service:
         file = fields.files.get("file")
         if file is None or not file.name:
             raise Refused(400, "Invalid request: missing file parameter")
-        source, asked = fields.text("source"), fields.text("target")
+        source, asked = fields.code("source"), fields.code("target")
         target = self._language(asked)
         if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
             raise Refused(400, "Invalid request: file format not supported")
@@ -299,7 +303,12 @@ class Service:
         )
 
 
-def _aligned(sentence: Translated) -> dict[str, Any]:
+def _num_weights(sentence: Translated) -> int:
+    weights = sentence.translations[0].weights
+    return 0 if weights is None else weights.size
+
+
+def _aligned(sentence: Translated, *, with_weights: bool) -> dict[str, Any]:
     """Return where the words of a sentence's translation look: a row for each, a column for each source word."""
     best = sentence.translations[0]
     weights = best.weights
@@ -308,7 +317,7 @@ def _aligned(sentence: Translated) -> dict[str, Any]:
         "source": sentence.source,
         "target": best.text,
         "links": [list(link) for link in links],
-        "weights": None if weights is None else weights.round(4).tolist(),
+        "weights": weights.round(4).tolist() if weights is not None and with_weights else None,
         **confidence_of(best),
     }
 

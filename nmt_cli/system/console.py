@@ -21,9 +21,9 @@ _said: set[str] = set()
 def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open.
 
-    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings. Where the line
-    cannot be written, because nobody reads stderr any more or the disk is full, this is an error of the main thread,
-    which ends the command; a thread beside it goes on.
+    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings. A line that
+    cannot be written, because nobody reads stderr any more or the disk is full, is an error of the main thread alone,
+    which ends the command.
     """
     if _is_silent:
         return

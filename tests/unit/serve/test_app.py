@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from threading import Event
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, current_thread
 
 import pytest
 
 from nmt_cli.serve.app import App
-from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.limits import Keys, Limits
 from nmt_cli.serve.metrics import Metrics
 
 
@@ -93,15 +94,16 @@ def test_addresses_that_clients_have_joined_themselves_reach_the_same(path):
     assert 'nmt_requests_total{path="/frontend/settings",status="200"} 1' in Ready.metrics.text([])
 
 
-def asked(app: App, path: str, method: str = "GET", headers=()) -> tuple[int, dict]:
-    """Return the status and the JSON of an answer."""
+def asked(app: App, path: str, method: str = "GET", headers=(), body: bytes | None = b"") -> tuple[int, dict]:
+    """Return the status and the JSON of an answer; None for a body that must not be read."""
     sent, given = [], []
 
     async def receive():
         if given:
             await asyncio.Event().wait()  # the client neither goes nor sends more
+        assert body is not None
         given.append(True)
-        return {"type": "http.request", "body": b""}
+        return {"type": "http.request", "body": body}
 
     async def send(message):
         sent.append(message)
@@ -150,6 +152,63 @@ def test_links_are_those_of_the_proxy(root_path):
     assert found == {"translatedFileUrl": f"https://a.example{root_path}/download_file/abc.a.html"}
     _, spec = asked(App(Filing(), None, root_path=root_path), "/spec")
     assert (spec["host"], spec["basePath"], spec["schemes"]) == ("a.example", root_path or "/", ["https"])
+
+
+JSON = (b"content-type", b"application/json")
+BEARER = (b"authorization", b"Bearer secret")
+MANY_VALUES = "Invalid request: the body has more than 100,000 values"
+TOO_LARGE = "Invalid request: the body is larger than 7,352,000 bytes; send a document as a file"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"x":[' + b"{}," * 100_000 + b"{}]}", MANY_VALUES),
+        (b'["' + b'","' * 2_000_000, MANY_VALUES),
+        (b'{"q":"' + b'\\"' * 3_000_000, "Invalid JSON format"),  # fails if its end is looked for at each quote
+        (b'{"q":"' + b"\\" * 3_000_001, "Invalid JSON format"),
+        (b'{"q":"' + b"a," * 200_000 + b'"}', None),
+        (b'{"q":["' + b'","' * 9_999 + b'"]}', None),
+        (b'{"q":"' + b"a" * 7_500_000 + b'"}', TOO_LARGE),
+    ],
+)  # fmt: skip
+def test_json_that_would_need_much_memory_is_refused_before_it_is_read(body: bytes, told: str | None):
+    _, found = asked(App(Filing(), None), "/translate_file", "POST", [JSON], body)
+    assert found.get("error") == told
+
+
+def test_bodies_are_not_read_by_the_thread_that_answers_all(monkeypatch: pytest.MonkeyPatch):
+    readers = []
+    monkeypatch.setattr("nmt_cli.serve.app.fields_of", lambda *_: readers.append(current_thread()))
+    assert asked(App(Filing(), None), "/translate_file", "POST")[0] == 200
+    assert readers != [current_thread()]
+
+
+@pytest.mark.parametrize(("keys", "headers"), [(None, []), (Keys(["secret"]), [BEARER])])
+def test_who_asks_too_often_is_refused_before_the_body_is_read(keys: Keys | None, headers: list):
+    class Slow(Filing):
+        limits = Limits(requests_per_minute=1)
+
+    app = App(Slow(), keys)
+    assert asked(app, "/translate_file", "POST", headers)[0] == 200
+    app._threads = ThreadPoolExecutor(1)
+    assert asked(app, "/translate_file", "POST", headers, None)[0] == 429
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ([BEARER], b"", 200),
+        ([], b"api_key=secret", 200),
+        ([], b"api_key=wrong", 403),
+        ([(b"authorization", b"Bearer wrong")], b"", 400),
+        ([(b"authorization", b"Bearer wrong")], b"api_key=secret", 200),
+        ([BEARER], b"api_key=wrong", 200),
+        ([], b"", 400),
+    ],
+)
+def test_a_key_may_stand_in_the_headers_or_in_the_body(headers: list, body: bytes, status: int):
+    assert asked(App(Filing(), Keys(["secret"])), "/translate_file", "POST", headers, body)[0] == status
 
 
 def test_a_compressed_request_is_refused_with_the_reason():

@@ -9,7 +9,7 @@ import pytest
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.serve import documents
 from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
-from nmt_cli.serve.documents import SMALL, TURNS, Documents
+from nmt_cli.serve.documents import TURNS, Documents
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.texts import Direction, Request, translate_file, translate_html, translate_texts, words_of_file
 from nmt_cli.translation.pool import Cancelled
@@ -71,20 +71,22 @@ def test_documents_together_have_a_bound_too():
         third.work.count(5_000)
 
 
-def test_large_documents_take_turns_and_small_ones_do_not_wait():
+@pytest.mark.parametrize(("most", "number"), TURNS)
+def test_documents_of_a_size_take_turns_and_smaller_ones_do_not_wait(most: int, number: int):
     given = Documents(Limits())
-    at_work, has_turn = [given.one(Cancellation()) for _ in range(TURNS)], Event()
+    at_work, has_turn = [given.one(Cancellation()) for _ in range(number)], Event()
     running = [one.__enter__() for one in at_work]
     for document in running:
-        document.work.count(SMALL + 1_000)
+        document.work.count(most // 2)
+        document.work.count(most // 2 + 1_000)
 
     def wait() -> None:
         with given.one(Cancellation()) as document:
-            document.work.count(SMALL + 1_000)
+            document.work.count(most + 1_000)
             has_turn.set()
 
-    with given.one(Cancellation()) as small:
-        small.work.count(SMALL)
+    with given.one(Cancellation()) as smaller:
+        smaller.work.count(most)
     waiting = Thread(target=wait)
     waiting.start()
     assert not has_turn.is_set()
@@ -98,9 +100,9 @@ def test_large_documents_take_turns_and_small_ones_do_not_wait():
 def test_a_document_that_waits_for_its_turn_ends_when_its_client_has_left(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(documents, "WAIT_SECONDS", 0.001)
     given = Documents(Limits())
-    given.turns = documents.Semaphore(0)
+    given.turns = [(1_000, documents.Semaphore(0))]
     left = Cancellation()
     with given.one(left) as document:
         left.set()
         with pytest.raises(Cancelled):
-            document.work.count(SMALL + 1_000)
+            document.work.count(2_000)

@@ -205,6 +205,18 @@ def test_a_body_for_which_there_is_no_room_now_is_answered_too():
     assert (status, json.loads(body)) == (503, {"error": "the server is busy; try again in a moment"})
 
 
+def test_who_asks_too_often_sees_why_though_the_body_is_not_read():
+    limits = Limits(requests_per_minute=1)
+
+    def several(port):
+        return [by_http_client(port, bytes(size)) for size in (10, 15_000_000, 17_000_000)]
+
+    (first, _), *others = served_at(limits, real(limits), several)
+    assert first == 400
+    for status, body in others:
+        assert (status, json.loads(body)) == (429, {"error": "Slowdown: too many requests; try again later"})
+
+
 def test_a_client_beyond_the_last_connection_sees_that_the_server_is_busy():
     def client(port):
         with socket.create_connection(("127.0.0.1", port)) as first:

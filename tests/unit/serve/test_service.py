@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from nmt_cli.documents.sentences import splitter
@@ -74,6 +75,29 @@ def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
 def test_a_direction_that_is_not_served_is_refused():
     with pytest.raises(Refused, match="fr is not available as a target language from de"):
         service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, {}), Cancellation())
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_the_code_of_a_language_is_not_as_long_as_a_body(name):
+    with pytest.raises(Refused, match=r"^-{40} is not supported$"):
+        ask(service("en-fr"), q="a", **{"source": "en", "target": "fr", name: "-" * 10_000_000})
+
+
+@pytest.mark.parametrize(("most", "has_weights"), [(12, True), (11, False)])
+def test_an_answer_has_so_many_weights_or_links_alone(monkeypatch, most, has_weights):
+    weights = np.full((2, 3), 0.5)
+    found = Translation("A B", 0.0, 0.0, weights_with_end=np.hstack([weights, weights[:, :1]]))
+    monkeypatch.setattr(
+        Upper, "translate", lambda self, sentences, *_: [Translated(text, (found,)) for text in sentences]
+    )
+    served = service("en-fr", weights=most)
+    task = served.task(
+        Fields({"q": ["a b c", "c b a"], "source": "en", "target": "fr", "alignment": True}, {}), Cancellation()
+    )
+    (first,), (second,) = served.translate(task, Cancellation())["alignment"]
+    for one in (first, second):
+        assert (one["weights"] is not None) == has_weights
+        assert len(one["links"]) == 2
 
 
 @pytest.mark.parametrize("field", [{}, {"alternatives": 1}, {"alignment": True}])

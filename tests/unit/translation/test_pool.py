@@ -249,7 +249,7 @@ def test_where_no_further_process_can_be_started_those_that_there_are_go_on(caps
 def test_a_file_that_is_missing_is_named(capsys):
     with (
         Pool(Zygote(build_unreadable), workers=1) as pool,
-        pytest.raises(NmtError, match="model.safetensors: cannot be read: No such file or directory"),
+        pytest.raises(NmtError, match=r"^model\.safetensors: cannot be read: No such file or directory"),
     ):
         pool.submit(says("a")).result(30)
     assert not capsys.readouterr().err
