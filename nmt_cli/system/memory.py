@@ -69,6 +69,11 @@ def halved(at_once: int) -> int:
     return half
 
 
+def is_broken_device(error: BaseException) -> bool:
+    """Return True if this is what torch raises when a GPU is of no use to the process any more, whatever it asks."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error) and not is_out_of_memory(error)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if this is what torch raises when an allocation fails, on any device."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

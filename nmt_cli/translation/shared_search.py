@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, NmtError, place_of
+from nmt_cli.system.memory import is_broken_device
 from nmt_cli.system.workers import Inbox, Message
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.long_lines import PartTranslations
@@ -331,6 +332,8 @@ class Searches:
                 for found in () if job.is_over else job.translator.search([part]):
                     self._answer(job, *found)
             except Exception as error:
+                if is_broken_device(error):
+                    raise  # another worker will do better
                 self._fail(job, error)
 
     def _answer(self, job: Job, part: Part, hypotheses: Any) -> None:

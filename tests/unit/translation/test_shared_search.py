@@ -415,6 +415,21 @@ def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch,
     wait_for(lambda: search.problem() is None)
 
 
+def test_a_worker_whose_device_is_broken_ends(search, engine, translator, monkeypatch):
+    original, ends = type(translator).start, []
+
+    def start(own, parts, copies=1):
+        if len(ends) < 2:  # in a search, and then with the sentence alone
+            ends.append(parts)
+            raise RuntimeError("CUDA error: device-side assert triggered")
+        return original(own, parts, copies)
+
+    monkeypatch.setattr(type(translator), "start", start)
+    assert len(texts(engine.translate(["the car"], ONE))) == 1
+    assert engine.counted().failures == 1
+    wait_for(lambda: search.problem() is None)
+
+
 def test_a_sentence_over_which_every_worker_ends_fails_alone(search, engine, translator, monkeypatch):
     """Seen to go on for ever where the pool was told of a task only after the step in which its worker ended."""
     go_on_with = Searches._go_on_with
