@@ -78,6 +78,13 @@ def build_with_one_fork() -> OneByOne:
     return OneByOne(do)
 
 
+def build_endless(loading: str) -> OneByOne:
+    """Say in a file that it is loading, and load for ever."""
+    Path(loading).touch()
+    while True:
+        time.sleep(1)
+
+
 def build_unreadable() -> OneByOne:
     raise FileNotFoundError(2, "No such file or directory", "model.safetensors")
 

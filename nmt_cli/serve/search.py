@@ -158,6 +158,7 @@ class Search:
     def close(self) -> None:
         """End all workers at once; what is still asked is cancelled."""
         self._is_closing = True
+        self._launcher.give_up()
         self._end_pools()
         self._launcher.close()
 

@@ -178,6 +178,9 @@ class RayLauncher:
         thread.start()
         return Worker(ours, 0, end=lambda: self._kill(actor))
 
+    def give_up(self) -> None:
+        """Workers are started without waiting for them."""
+
     def close(self) -> None:
         """End all workers."""
         self._is_closed = True

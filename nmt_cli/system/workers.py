@@ -373,6 +373,9 @@ class Launcher(Protocol):
     def start(self) -> Worker:
         """Return a new worker."""
 
+    def give_up(self) -> None:
+        """Have a `start` that waits in another thread fail soon, if that is possible; the launcher is closed next."""
+
     def close(self) -> None:
         """End what starts workers; the workers end where their connections are closed."""
 
@@ -412,6 +415,9 @@ class Threads:
         """Load anew what workers that are started from now on need."""
         work: Any = self._work or self._build()
         self._work = work.renewed(what)
+
+    def give_up(self) -> None:
+        """Nothing can end a thread that loads."""
 
     @staticmethod
     def _run(work: Work, inbox: Inbox) -> None:
@@ -573,6 +579,12 @@ class Zygote:
             if message.kind == "done":
                 return message
             relay(message.value)
+
+    def give_up(self) -> None:
+        """End the process, for whose answer a thread may wait."""
+        self._is_closed = True
+        if self._process is not None:
+            self._process.kill()
 
     def close(self) -> None:
         """End the zygote for good; the workers end where their connections are closed."""

@@ -241,6 +241,8 @@ class Pool:
 
     def close(self, *, drain: bool = False) -> None:
         """End the workers, as `end` does, and what starts them."""
+        if not drain:
+            self._launcher.give_up()
         self.end(drain=drain)
         self._launcher.close()
 

@@ -173,10 +173,8 @@ def test_where_all_workers_die_the_server_ends(monkeypatch, tmp_path, capsys):
         assert lost.wait(60)
         assert search.is_lost
         assert search.problem() is not None
-    assert (
-        "error: translation has stopped working, so the server ends; restart it: the worker processes crash"
-        in capsys.readouterr().err
-    )
+    told = "error: translation has stopped working, so the server ends; restart it: the worker processes crash"
+    wait_for(lambda: told in capsys.readouterr().err)
 
 
 def test_a_worker_that_does_not_answer_is_known_and_ended_when_the_server_ends(spoken, monkeypatch, capsys):
@@ -196,7 +194,8 @@ def test_a_worker_that_does_not_answer_is_known_and_ended_when_the_server_ends(s
         with pytest.raises((Cancelled, NmtError)):
             one.result(60)
     wait_for(lambda: spoken.is_lost)
-    assert "translation has stopped working (it has not answered for 0.05 seconds)" in capsys.readouterr().err
+    told = "translation has stopped working (it has not answered for 0.05 seconds)"
+    wait_for(lambda: told in capsys.readouterr().err)
 
 
 def test_signals_for_the_whole_group_end_no_worker(spoken, tmp_path):

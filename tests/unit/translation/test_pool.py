@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from pool_tasks import (
     build,
     build_and_die,
     build_big,
+    build_endless,
     build_nothing,
     build_together,
     build_unreadable,
@@ -253,6 +255,16 @@ def test_a_file_that_is_missing_is_named(capsys):
     ):
         pool.submit(says("a")).result(30)
     assert not capsys.readouterr().err
+
+
+def test_an_end_does_not_wait_for_what_is_being_loaded(tmp_path):
+    zygote = Zygote(partial(build_endless, str(tmp_path / "loading")))
+    pool = Pool(zygote, workers=1)
+    ticket = pool.submit(says("a"))
+    wait_for((tmp_path / "loading").exists)
+    pool.close()
+    with pytest.raises(NmtError, match="the worker processes have ended"):
+        ticket.result(30)
 
 
 def test_a_zygote_that_is_closed_starts_no_other():
