@@ -18,9 +18,9 @@ from nmt_cli.formats.encoded_text import EncodedText, document_of, encoded
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.recognise import ENDINGS, inner_name, utf16_encoding, why_not_text
-from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State, spliced
+from nmt_cli.formats.segments import Atom, Codes, Content, Edit, Kind, Odd, Segment, State, spliced
 from nmt_cli.formats.work import SEGMENT, Work
-from nmt_cli.normalization.code_finder import habits_of, is_format
+from nmt_cli.normalization.code_finder import ACCELERATORS, habits_of, is_format
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
@@ -275,6 +275,8 @@ def _translated(
     is_document = content is not None and content.HAS_CODES  # else it is text, as paragraphs are
     content = content or Content(EncodedText("", "", "utf-8"), work)
     habits = habits_of(map(_text_of, segments)) if keeps_codes else None
+    if habits and is_document and any(segment.codes in (Codes.PAGE, Codes.TEXT) for segment in segments):
+        habits -= ACCELERATORS  # pages and subtitles have no menus
     items: dict[int, list[Item]] = {}
     atoms: dict[int, tuple[Atom, ...]] = {}
 

@@ -57,6 +57,10 @@ class _Table:
         return int(found.lastgroup[3:])
 
 
+ACCELERATORS = frozenset(row.name for row in HABIT if row.kind is CodeKind.ACCELERATOR)
+"""The names of the conventions of accelerators."""
+
+
 def _numbered(pattern: str, number: int) -> str:
     """Return a pattern with `number` added to the names of its groups, so that patterns can be joined."""
     return re.sub(r"\(\?P([<=])(\w+)([>)])", rf"(?P\g<1>\g<2>{number}\g<3>", pattern)
@@ -258,22 +262,29 @@ def is_format(flag: str) -> bool:
 
 
 def habits_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the names of the ambiguous conventions that some texts show: by two codes, or two texts with one key."""
+    """Return the names of the ambiguous conventions that some texts show: by two codes, or two texts with one key, of
+    which one begins a word. A key may stand within words too, as in `E&xit`, but `rock&roll` shows none."""
     table = _Table(HABIT)
     counts: Counter[str] = Counter()
+    begins_word = False
     for text in texts:
         if not any(sign in text for sign in ":@!%_&"):
             continue
         of_text: Counter[str] = Counter()
+        begins = False
         taken = [(code.begin, code.end) for code in CodeFinder().codes(text)]
         for found in table.pattern.finditer(text):
             if not any(begin < found.end() and found.start() < end for begin, end in taken):
-                of_text[table.rows[table.row_of(found)].name] += 1
-        keys = [name for name in of_text if name.startswith("accelerator")]
-        if sum(of_text[name] for name in keys) != 1:
+                name = table.rows[table.row_of(found)].name
+                of_text[name] += 1
+                begins = begins or (name in ACCELERATORS and not text[: found.start()][-1:].isalpha())
+        keys = ACCELERATORS & of_text.keys()
+        if sum(of_text[name] for name in keys) == 1:
+            begins_word |= begins
+        else:
             for name in keys:
                 del of_text[name]
         counts += of_text
-    keys = [name for name in counts if name.startswith("accelerator")]
-    shown = {name for name, count in counts.items() if count >= _MIN_HABIT}
-    return frozenset(shown | set(keys if sum(counts[name] for name in keys) >= _MIN_HABIT else ()))
+    keys = ACCELERATORS & counts.keys()
+    shown = {name for name, count in counts.items() if count >= _MIN_HABIT} - ACCELERATORS
+    return frozenset(shown | (keys if begins_word and sum(counts[name] for name in keys) >= _MIN_HABIT else set()))

@@ -191,7 +191,7 @@ HABIT = (
     Convention("Laravel", r"(?<![\w:/]):[A-Za-z][A-Za-z0-9_]+(?![\w:/`])", "https://laravel.com/docs/localization", (":name", ":count")),
     Convention("Drupal", rf"{_NO_WORD_BEFORE}(?<![@!%&/])[@!%][A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9](?![\w%])", "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php", ("@user", "!link", "%count")),
     Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)|(?<=[^\W\d_])(?<!\w{9})_(?=[^\W\d_]+(?![\w.])[^\n_]{0,30}$)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
-    Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
+    Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Za-z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
 )  # fmt: skip
 """Conventions that may be words: `:name` and `@user`. Two in a text show its habit."""
 

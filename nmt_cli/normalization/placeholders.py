@@ -23,7 +23,9 @@ from nmt_cli.text.line import CodeKind, Line, Undo
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 
-BY_ORDER = re.compile(r"%(?!%|<\w|\d+[$:]|\(|L?(?:\d+|n)$|[\w.-]+%$)|~(?![%&~])")
+_NAMED = r"<\w|[{\[(]|\d+[$:]|L?(?:\d+|n)$|[\w.-]+%$|(?!(?:hh|ll|[hlLqjzt])[A-Za-z]$)[A-Za-z][\w-]+$"
+"""Behind `%`: the argument has a name or a number. `%lld` has a length, and `%user` is a name."""
+BY_ORDER = re.compile(rf"%(?!%|{_NAMED})|~(?![%&~])|\{{(?:[:!][^{{}}]*)?\}}$")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _NO_TEXT = code_pattern(())
 _MAX_SHOWN = 40
@@ -271,8 +273,13 @@ def _end(span: Span) -> int:
 
 
 def _words_around(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the white-space words of which spans are parts, but of scripts without blanks the spans alone."""
+    """Yield the white-space words of which spans are parts, from left to right; of scripts without blanks the spans
+    alone."""
+    first = last = 0
     for begin, end in spans:
+        if first <= begin and end <= last:
+            yield first, last
+            continue
         first, last = begin, end
         while first and not text[first - 1].isspace() and not WITHOUT_SPACES.match(text[first - 1]):
             first -= 1

@@ -369,12 +369,12 @@ def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
 
 
 def apart_from(changes: Sequence[Change], others: Sequence[Change]) -> list[Change]:
-    """Return changes beside others: none stands within characters that another replaces."""
+    """Return changes beside others, which do not overlap: none stands within characters that another replaces."""
+    others = sorted(others, key=lambda other: (other.begin, other.end))
+    begins, ends = [other.begin for other in others], [other.end for other in others]
     found = []
     for change in changes:
-        around = [
-            other for other in others if other.begin < max(change.end, change.begin + 1) and change.begin < other.end
-        ]
+        around = others[bisect_right(ends, change.begin) : bisect_left(begins, max(change.end, change.begin + 1))]
         if change.begin == change.end:
             place = max((other.end for other in around if other.begin < change.begin), default=change.begin)
             found.append(change._replace(begin=place, end=place))

@@ -55,8 +55,8 @@ class Tagged:
     """The codes that a line has lost."""
 
     tags: tuple[TagCode, ...]
-    keys: tuple[int, ...] = ()
-    """Places of the signs of accelerators."""
+    keys: tuple[Span, ...] = ()
+    """The signs of accelerators, which documents may write as `&amp;`."""
     has_escapes: bool = False
     """Quotes are escaped in it, so they are in the translation."""
     in_prefix: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class Tags(RestoringStep):
             taken_out(line.text, own),
             Tagged(
                 paired(elements),
-                tuple(code.begin for code in own if code.kind is CodeKind.ACCELERATOR),
+                tuple((code.begin, code.end) for code in own if code.kind is CodeKind.ACCELERATOR),
                 any(code.kind is CodeKind.ESCAPE for code in own),
                 tags_of_prefix(line.prefix, prefix, line.text, elements) if prefix else (),
                 frozenset(line.text[code.begin : code.end] for code in codes if code.kind is CodeKind.PLACEHOLDER),
@@ -120,8 +120,8 @@ class Tags(RestoringStep):
             changes = reading.by_attention(words.from_place(found.begun), missing)
         if undo.prefix_edits is not None and _lacks_blank(undo, tagged, found):
             changes = [Change(found.begun, found.begun, " "), *changes]
-        back = [change.origin for change in changes if change.origin is not None]
-        keys = [key for key in tagged.keys if not any(begin <= key < end for begin, end in back)]
+        back = {place for change in changes if change.origin is not None for place in range(*change.origin)}
+        keys = [key for key in tagged.keys if key[0] not in back]
         if keys:
             changes = [*changes, *apart_from([*reading.keys(words, keys, found.begun)], changes)]
         if tagged.has_escapes:
@@ -153,7 +153,7 @@ def taken_out(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> lis
         begin, end = run[0].begin, run[-1].end
         before, after = text[begin - 1 : begin], text[end : end + 1]
         if run[0].kind not in _OF_ELEMENTS:  # of an escape, the character stays
-            changes.append(Change(begin, begin + 1, ""))
+            changes.append(Change(begin, begin + 1 if run[0].kind is CodeKind.ESCAPE else end, ""))
         elif not before.strip() and not after.strip():
             is_at_begin = begin <= first
             if not after and is_whole:
@@ -360,19 +360,21 @@ class Reading:
             changes.append(Change(mark.place, mark.place, text.rstrip() if is_last else text, (code.begin, code.end)))
         return changes
 
-    def keys(self, words: Words, places: Sequence[int], begun: int) -> Iterator[Change]:
+    def keys(self, words: Words, keys: Sequence[Span], begun: int) -> Iterator[Change]:
         """Yield the sign of each accelerator before the first letter of the word that looks at its word."""
-        for place in places:
-            at = self.edits.new_span(place, place + 1)[0]
-            unit = bisect_right([end for _, end in self.units], at)
-            rows = [row for row in range(len(words.spans)) if words.has_text(row) and words.core(row)[0] >= begun]
-            if not rows:
-                continue
-            row = next((row for row in rows if words.looks_at[row] == unit), rows[0])
-            begin = words.core(row)[0]
+        rows = [row for row in range(len(words.spans)) if words.has_text(row) and words.core(row)[0] >= begun]
+        if not rows:
+            return
+        row_of = {words.looks_at[row]: row for row in reversed(rows)}
+        ends = [end for _, end in self.units]
+        for key in keys:
+            at = self.edits.new_span(*key)[0]
+            unit = bisect_right(ends, at)
+            row = row_of.get(unit, rows[0])
+            place = words.core(row)[0]
             if unit < len(self.units) and self.edits.new[slice(*self.units[unit])] == words.written(row):
-                begin = words.spans[row][0] + at - self.units[unit][0]
-            yield Change(begin, begin, self.edits.old[place], (place, place + 1))
+                place = words.spans[row][0] + at - self.units[unit][0]
+            yield Change(place, place, self.edits.old[slice(*key)], key)
 
 
 def _missing(tags: Sequence[Tag], in_prefix: Sequence[int]) -> list[Tag]:

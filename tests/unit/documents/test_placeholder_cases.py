@@ -11,6 +11,7 @@ from nmt_cli.documents.document import DocumentCounts, translate_document, trans
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 forgetful = translator(lambda words: ["das", "schöne", "Huhn"][: len(words)])
+reverse = translator(lambda words: words[::-1], lambda n: [*range(n)][::-1])
 TRANSLATORS = (unchanged, upper, backwards, forgetful)
 
 
@@ -79,6 +80,66 @@ def test_a_word_is_read_without_the_sign_of_its_key_which_comes_back():
     assert catalogue("R&D and AT&T", "my_file and a_b") == ["R&D AND AT&T", "my_file AND a_b"]
     menu = catalogue("_Open", "_File", "E_xit", "Set max_size to a value that is not too large for this computer")
     assert menu == ["_OPEN", "_FILE", "_EXIT", "SET max_size TO A VALUE THAT IS NOT TOO LARGE FOR THIS COMPUTER"]
+
+
+def test_the_sign_of_a_key_is_written_as_the_file_writes_it():
+    """Fails if `&` is written into XML, where the model has read `amp;Open`."""
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    units = "".join(
+        f"<trans-unit><source>{text}</source></trans-unit>" for text in ("&amp;Open the dog", "E&#38;xit the house")
+    )
+    before = f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'
+    done = translate_document("a.xlf", before.encode(), translate, SPLIT, target_lang=None).content.decode()
+    assert re.findall("<target>(.*?)</target>", done) == ["&amp;OPEN THE DOG", "&#38;EXIT THE HOUSE"]
+    assert lines == ["Open the dog", "Exit the house"]
+
+
+@pytest.mark.parametrize("text", ["Marks&Spencer sells dogs.", "The fish&chips here.", "Press &Save now."])
+def test_pages_and_subtitles_have_no_keys_and_names_of_two_words_are_none(text: str):
+    page = "".join(f"<p>{text.replace('&', '&amp;')}</p>" for _ in range(3))
+    assert translated("a.html", page) == page.upper().replace("<P>", "<p>").replace("</P>", "</p>").replace(
+        "AMP", "amp"
+    )
+    cues = "".join(f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n in (1, 2, 3))
+    assert translated("a.srt", cues).count(text.upper()) == 3
+    if "Save" not in text:
+        assert texts(text, text) == [text.upper()] * 2
+        assert catalogue(f"a {text}", f"b {text}") == [f"A {text.upper()}", f"B {text.upper()}"]
+
+
+def translated(name: str, text: str) -> str:
+    return translate_document(name, text.encode(), upper, SPLIT, target_lang=None).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%{user} wrote to %{friend} dog", "dog %{friend} to wrote %{user}"),
+        ("%1$s wrote to %2$s dog", "dog %2$s to wrote %1$s"),
+        ("%s wrote to %d dog", "dog %s to wrote %d"),
+        ("%lld wrote to %s dog", "dog %lld to wrote %s"),
+        ("{name} wrote to {friend} dog", "dog {friend} to wrote {name}"),
+        ("{} dogs cost {:.2f} here", "here {} cost dogs {:.2f}"),
+    ],
+)
+def test_arguments_without_a_name_alone_keep_their_order(text: str, expected: str):
+    assert catalogue(text, translate=reverse) == [expected]
+
+
+def test_names_of_drupal_may_change_their_order():
+    (found, _) = catalogue("%user wrote to %friend dog", "%count dogs and @name cats", translate=reverse)
+    assert found == "dog %friend to wrote %user"
+
+
+@pytest.mark.parametrize("text", ["dog " + "{a}" * 3_000, "dog " + "1{a}" * 3_000, "&dog " * 3_000])
+def test_many_codes_that_touch_take_linear_time(text: str):
+    """Seen to take the square of their number: minutes."""
+    assert catalogue(text.strip(), "&cat", translate=unchanged) == [text.strip(), "&cat"]
 
 
 def test_restructured_text_keeps_roles_targets_and_emphasis():
