@@ -194,7 +194,10 @@ def _odd_lines(given: Input) -> tuple[int, bytes]:
         rest = b""
         while chunk := stream.read(1 << 16):
             *lines, rest = re.split(rb"[\r\n]+", rest + chunk)
-            for line in lines if len(rest) < 1 << 20 else [*lines, rest]:
+            if len(rest) > 1 << 20:  # of a very long line, each part is looked at once, up to the last character
+                end = next((n for n in range(len(rest) - 1, len(rest) - 4, -1) if rest[n] & 0xC0 != 0x80), len(rest))
+                lines, rest = [*lines, rest[:end]], rest[end:]
+            for line in lines:
                 if line.isascii():
                     continue
                 try:

@@ -63,7 +63,7 @@ _META = frozenset(
 )  # fmt: skip
 _BUTTONS = frozenset(("button", "reset", "submit"))
 _NOTED = frozenset(("translate", "class", "lang", "xml:lang", "type", "name", "property"))
-_PRESCAN = re.compile(rb"<!--(?:-?>|.*?-->)|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*>", re.S)
+_PRESCAN = re.compile(rb"<!--(?:-?>|.*?(?:-->|\Z))|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*(?:>|\Z)", re.S)
 """A comment, the beginning of a tag, or what is read like a comment."""
 _BYTES_OF_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)))?""")
 _CHARSET = re.compile(rb"\s*([\w.:-]+)")

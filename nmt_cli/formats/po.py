@@ -37,7 +37,7 @@ _OBSOLETE = re.compile(r"\s*#~\s*msgid[\s\"]")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+", re.S)
 _CONTROLS = {"n": "\n", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """Escapes of control characters, which stand in no sentence."""
-_ARGUMENT = re.compile(r"%(?:\d+\$)?[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|%\(\w+\)|%L?\d+|\{[^{}]*\}")
+_ARGUMENT = re.compile(r"%(?:\d++\$)?[-+#0 ]*+\d*+(?:\.\d++)?[a-zA-Z]|%\(\w++\)|%L?\d++|\{[^{}]*+\}")
 _WIDTH = 78
 _ENTRY = 1
 """Parts for which an entry counts beside its segment."""

@@ -182,6 +182,10 @@ def _places(data: bytes, byte: bytes) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(byte), data)]
 
 
+_ROOT = re.compile(r"(?>\s*<\?.*?\?>|\s*<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*)?>)*+\s*<(?:\w+:)?([A-Za-z]+)[\s>/]", re.S)
+"""The name of the root of an XML document, behind instructions and a declaration of its type."""
+
+
 def xml_format(text: str) -> str | None:
     """Return `TMX`, `XLIFF` or `HTML` where the text begins as such a document does."""
     begin = text.lstrip("\ufeff \t\r\n")
@@ -189,7 +193,7 @@ def xml_format(text: str) -> str | None:
         return None
     bare = re.sub(r"<!--.*?(?:-->|\Z)", "", begin, flags=re.S)
     # Nothing in front of the root is read twice, or the time would double with each instruction.
-    root = re.match(r"(?>\s*<\?.*?\?>|\s*<!DOCTYPE[^>\[]*(?:\[.*?\])?\s*>)*+\s*<(?:\w+:)?([A-Za-z]+)[\s>/]", bare, re.S)
+    root = _ROOT.match(bare)
     if root is not None and root[1].lower() in ("tmx", "xliff"):
         return root[1].upper()
     if re.match(r"<!doctype\s+html|<html[\s>]", bare.lstrip(), re.I) or (root and root[1].lower() == "html"):

@@ -11,7 +11,7 @@ NUM_EXAMPLES = 5
 MAX_CONTRIBUTORS = 100_000
 _LINE_END = re.compile("\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that some program reads as the end of a line."""
-_CONTRIBUTOR = re.compile(r"\s*(?:&\s*)?#\d+ \(([^()]*)\)")
+_CONTRIBUTOR = re.compile(r"(?<!\s)\s*+(?:&\s*+)?#\d++ \(([^()]*+)\)")
 
 
 class Found(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.segments import Content
@@ -123,9 +122,7 @@ def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportR
     begins = [other.begin for other in others]
     kept = []
     for cue in cues:
-        first, end = bisect_left(begins, cue.begin), bisect_right(begins, cue.end)
-        partners = (place for place in range(first, end) if _overlaps(cue, others[place]))
-        if sum(1 for _ in islice(partners, MAX_GROUP + 1)) > MAX_GROUP:
+        if bisect_right(begins, cue.end) - bisect_left(begins, cue.begin) > MAX_GROUP:
             report.skip(f"a cue shown during more than {MAX_GROUP} of the other file", f"{name}:{cue.line}")
         else:
             kept.append(cue)

@@ -236,7 +236,7 @@ def _states(text: str, start: Event, holder: Event, *, is_new: bool) -> Iterator
     if state in _UNTRANSLATED or (is_new and state not in (None, "translated")):
         yield _attribute(text, holder, "state", "translated")
         if "subState" in holder.attributes:  # it has no meaning without its state
-            found = re.search(r"""\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[holder.start : holder.end])
+            found = re.search(r"""(?<!\s)\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[holder.start : holder.end])
             if found is not None:
                 yield Edit(holder.start + found.start(), holder.start + found.end(), "")
     if is_new and start.attributes.get("approved") == "yes":

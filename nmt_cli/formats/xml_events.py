@@ -15,9 +15,12 @@ from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, OF_XML, guarded_parser, od
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
 """A tag that may have many attributes; mostly it is a short one with much text behind it."""
 _SUSPECT = re.compile(
-    r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?", re.S
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
+    r"|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?",
+    re.S,
 )
-"""A reference, or a part of a document where `&` is text."""
+"""A reference, or a part of a document where `&` is text. One without an end goes to the end of the document, so that
+nothing is read twice."""
 _ATTRIBUTE = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
