@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.letters import OTHER_SCRIPTS, WITHOUT_SPACES
 from nmt_cli.text.line import CodeKind
 
 _OPEN, _CLOSE, _ALONE, _LINE_END, _PLACEHOLDER = (
@@ -36,8 +36,19 @@ class Convention(NamedTuple):
 
 _UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"
 """Letters and signs of scripts that write no spaces: they may touch a code that they do not belong to."""
-_NO_WORD_BEFORE = rf"(?:(?<!\w)|(?<={WITHOUT_SPACES.pattern}))"
-_NO_WORD_AFTER = rf"(?!(?!{WITHOUT_SPACES.pattern})\w)"
+
+
+def _not_behind(more: str = "") -> str:
+    """Return a pattern for a place that is not behind a letter, a digit or one of some signs. A letter of a script that
+    is not like Latin counts as none: Chinese and Korean write a name in Latin letters without a blank beside it."""
+    return rf"(?:(?<![\w{more}])|(?<={OTHER_SCRIPTS.pattern}))"
+
+
+def _not_before(more: str = "") -> str:
+    return rf"(?!(?!{OTHER_SCRIPTS.pattern})[\w{more}])"
+
+
+_NO_WORD_BEFORE, _NO_WORD_AFTER = _not_behind(), _not_before()
 _ANY = rf"(?:(?!{_UNSPACED}|\[/[A-Za-z])[^\s<>\"'])"
 """A character of an address; the end of a BBCode element is none."""
 _NAME = rf"(?<=[/=])(?:(?={_UNSPACED})\w)+(?=[\s\x00-\x7f]|$)"
@@ -68,12 +79,12 @@ LINE_ENDS = frozenset(("br", "hr"))
 
 ALWAYS = (
     Convention(
-        "Symfony", rf"{_NO_WORD_BEFORE}%[A-Za-z_][A-Za-z0-9_.-]+%(?![\w%])",
+        "Symfony", rf"{_NO_WORD_BEFORE}%[A-Za-z_][A-Za-z0-9_.-]+%{_not_before('%')}",
         "https://symfony.com/doc/current/translation.html", ("%name%", "%id%", "%user.count%"),
     ),
     Convention("printf and Python %", PRINTF, _C, ("%s", "%d", "%1$s", "%.2f", "%lld", "%(name)s", "%@", "%1$@", "%<count>d")),
     Convention("Boost", r"%\d{1,2}%", "https://www.boost.org/doc/libs/release/libs/format/", ("%1%", "%12%")),
-    Convention("Qt", r"(?<![\w%])%L?\d{1,2}(?![\w%])", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
+    Convention("Qt", rf"{_not_behind('%')}%L?\d{{1,2}}{_not_before('%')}", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
     Convention("own name", r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__", "docs/reference/placeholders.md", ("__URL__", "__USER_1__")),
     Convention(
         "shell and PHP", rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*{_NO_WORD_AFTER}(?!\()",
@@ -81,7 +92,7 @@ ALWAYS = (
     ),
     Convention("i18next", r"\$t\([^()\n]{1,200}\)", "https://www.i18next.com/translation-function/nesting", ("$t(key)", "$t(nav:home)")),
     Convention(
-        "footnote of reStructuredText", r"\[(?:\d{1,6}|#[\w-]{0,100}|\*|[A-Za-z][\w.-]{0,100})\]_(?!\w)",
+        "footnote of reStructuredText", rf"\[(?:\d{{1,6}}|#[\w-]{{0,100}}|\*|[A-Za-z][\w.-]{{0,100}})\]_{_NO_WORD_AFTER}",
         _RST + "#footnote-references", ("[1]_", "[#note]_", "[CIT2002]_"),
     ),
     Convention(
@@ -109,11 +120,11 @@ ALWAYS = (
     ),
     Convention(
         "role of reStructuredText with a title",
-        rf"(?P<open>(?<![\w:]):[A-Za-z](?:[\w+:.-]{{0,100}}[A-Za-z0-9])?:`)(?=[^`<>\n]{{0,1000}}[^`<>\s](?P<close>\s{{0,9}}<[^`<>\n]{{1,1000}}>`){_NO_WORD_AFTER})",
+        rf"(?P<open>{_not_behind(':')}:[A-Za-z](?:[\w+:.-]{{0,100}}[A-Za-z0-9])?:`)(?=[^`<>\n]{{0,1000}}[^`<>\s](?P<close>\s{{0,9}}<[^`<>\n]{{1,1000}}>`){_NO_WORD_AFTER})",
         _RST + "#interpreted-text", (":ref:`word <red-car>`",), _OPEN, is_counted=False,
     ),
     Convention(
-        "role of reStructuredText", r"(?<![\w:]):[A-Za-z](?:[\w+:.-]{0,100}[A-Za-z0-9])?:`[^`\n]{1,1000}`",
+        "role of reStructuredText", rf"{_not_behind(':')}:[A-Za-z](?:[\w+:.-]{{0,100}}[A-Za-z0-9])?:`[^`\n]{{1,1000}}`",
         _RST + "#interpreted-text", (":py:meth:`~Car.get`", ":ref:`index`"),
     ),
     Convention(
@@ -127,7 +138,7 @@ ALWAYS = (
     ),
     Convention("code in backquotes", rf"(?:(?<![\w`'])|(?<={WITHOUT_SPACES.pattern}))`(?=[^\s`])[^`\n]{{0,999}}[^\s`]`(?:__?(?!\w))?(?!`){_NO_WORD_AFTER}|(?<![\w`'])`[^\s`]`(?![\w`'])", _COMMONMARK + "#code-spans", ("`car.open()`", "`x`")),
     Convention(
-        "substitution of reStructuredText", r"(?<![\w|])\|[A-Za-z][\w.-]{0,100}\|_{0,2}(?![\w|])",
+        "substitution of reStructuredText", rf"{_not_behind('|')}\|[A-Za-z][\w.-]{{0,100}}\|_{{0,2}}{_not_before('|')}",
         _RST + "#substitution-references", ("|version|",),
     ),
     Convention(
@@ -158,11 +169,11 @@ ALWAYS = (
         "https://docs.gtk.org/gtk4/func.accelerator_get_label.html", ("Ctrl+H", "Ctrl+Shift+Tab"),
     ),
     Convention(
-        "UUID", r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])",
+        "UUID", rf"{_not_behind('-')}[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}{_not_before('-')}",
         "https://www.rfc-editor.org/rfc/rfc9562", ("550e8400-e29b-41d4-a716-446655440000",),
     ),
     Convention(
-        "name in a program", rf"(?<![\w.-])(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+(?:\.[A-Za-z]\w{{0,9}})?|[A-Za-z][A-Za-z0-9]*_){_NO_WORD_AFTER}",
+        "name in a program", rf"{_not_behind('.-')}(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+(?:\.[A-Za-z]\w{{0,9}})?|[A-Za-z][A-Za-z0-9]*_){_NO_WORD_AFTER}",
         _RST + "#reference-names", ("max_size", "car_list.txt", "link_"),
     ),
     Convention(

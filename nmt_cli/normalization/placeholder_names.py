@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
 from nmt_cli.text.edits import Span
+from nmt_cli.text.letters import OTHER_SCRIPTS
 
 
 def counts_in(text: str, names: Iterable[str]) -> Counter[str]:
@@ -67,11 +68,15 @@ class Names:
         return None
 
 
-def _is_of_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _is_one_word(inner: str, outer: str) -> bool:
+    """Return whether the last letter of a name and what is beside it are of one word. Scripts that are not like Latin
+    write a name in Latin letters without a blank beside it."""
+    if not inner.isalnum() or not (outer == "_" or outer.isalnum()):
+        return False
+    return bool(OTHER_SCRIPTS.match(inner)) == bool(OTHER_SCRIPTS.match(outer))
 
 
 def _is_within_word(text: str, start: int, end: int) -> bool:
     """Return whether a name at a place in a text is a part of a longer word."""
-    goes_on = text[end - 1].isalnum() and text[start] != "%" and _is_of_word(text[end : end + 1])
-    return goes_on or (text[start].isalnum() and _is_of_word(text[start - 1 : start]) and start > 0)
+    goes_on = text[start] != "%" and _is_one_word(text[end - 1], text[end : end + 1])
+    return goes_on or (start > 0 and _is_one_word(text[start], text[start - 1]))

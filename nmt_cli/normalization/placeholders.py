@@ -6,11 +6,11 @@ looks at it most; where words have no blanks, it stands beside the characters th
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from nmt_cli.normalization.codes import code_pattern
@@ -214,7 +214,7 @@ class _Finder:
             return "", "", " "
         (begin, end), text = unit, self._source
         first, last = self._places[own[0]][0], self._places[own[-1]][1]
-        inner = [text[self._places[one][1] : self._places[other][0]] for one, other in pairwise(own)]
+        inner = [text[self._places[one][1] : self._places[other][0]] for one, other in itertools.pairwise(own)]
         rest = text[begin:first] + "".join(inner) + text[last:end]
         if len(rest) > _LONG_WORD or WITHOUT_SPACES.search(rest) or len(set(inner)) > 1:
             return "", "", " "
@@ -301,16 +301,25 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
         position = end
     there = counts_in("".join([*parts, text[position:]]), counts)
     given = {name for name, (_, _, own_name) in zip(own, spans, strict=True) if own_name}
+    # Two that touch would be one word for whoever looks for them.
+    touching = {
+        name
+        for n, (one, other) in enumerate(itertools.pairwise(spans))
+        if one[1] == other[0]
+        for name in own[n : n + 2]
+    }
 
     def is_clear(name: str) -> bool:
         if (name.isalpha() and len(name) <= _SHORT_WORD) or _LIKE_A_WORD.match(name):
             return False
+        if name in touching and (name[0].isalnum() or name[-1].isalnum()):
+            return False
         return name in given or _NO_TEXT.search(name) is not None
 
-    read = {
-        name: name if is_clear(name) and there[name] == count else f"__{number}__"
-        for number, (name, count) in enumerate(counts.items(), start=1)
-    }
+    stand_ins = (name for number in itertools.count(1) if (name := f"__{number}__") not in text)
+    read = {}
+    for (name, count), stand_in in zip(counts.items(), stand_ins, strict=False):
+        read[name] = name if is_clear(name) and there[name] == count else stand_in
     return [read[name] for name in own]
 
 

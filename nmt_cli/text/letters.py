@@ -12,6 +12,11 @@ WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+OTHER_SCRIPTS = re.compile(
+    r"[^\W\d_A-Za-z\u00aa-\u02af\u0370-\u058f\u10a0-\u10ff\u1c80-\u1cbf\u1e00-\u1fff\u2c00-\u2dff\ua640-\ua7ff]"
+)
+"""Letters of scripts that are not like Latin: neither Greek, Cyrillic, Armenian nor Georgian. A name in Latin letters
+may stand beside them without a blank, as in Chinese, Korean and Arabic."""
 MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
 """Accents, vowel signs and other marks, which stand behind their letter."""
 _JOINING = rf"(?=[^\0-\u02ff])[{MARKS}\u200c\u200d]"

@@ -8,6 +8,7 @@ import pytest
 from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import DocumentCounts, translate_document, translate_paragraphs
+from nmt_cli.translation.results import Translation
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 forgetful = translator(lambda words: ["das", "schöne", "Huhn"][: len(words)])
@@ -134,6 +135,62 @@ def test_arguments_without_a_name_alone_keep_their_order(text: str, expected: st
 def test_names_of_drupal_may_change_their_order():
     (found, _) = catalogue("%user wrote to %friend dog", "%count dogs and @name cats", translate=reverse)
     assert found == "dog %friend to wrote %user"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("欢迎%name%来。", "%name%"),
+        ("打开%1文件。", "%1"),
+        ("设置max_size的值。", "max_size"),
+        ("请看[1]_的书。", "[1]_"),
+        ("版本|version|的书。", "|version|"),
+        ("号550e8400-e29b-41d4-a716-446655440000的书。", "550e8400-e29b-41d4-a716-446655440000"),
+        ("见:ref:`index`的书。", ":ref:`index`"),
+        ("%name%님 안녕", "%name%"),
+        ("파일 %1을 열기", "%1"),
+        ("`x`을 열기", "`x`"),
+        ("بـmax_size الآن", "max_size"),
+        ("ตั้งmax_sizeเดี๋ยวนี้", "max_size"),
+    ],
+)
+def test_placeholders_beside_letters_of_other_scripts_are_kept(text: str, code: str):
+    for translate in TRANSLATORS:
+        assert catalogue(text, translate=translate)[0].count(code) == 1
+        assert unit(text, translate).count(code) == 1
+        assert texts(text, translate=translate)[0].count(code) == 1
+    assert catalogue(text, translate=unchanged) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Set max_size now.", "现在设置max_size。"),
+        ("Set max_size now.", "ตั้งmax_sizeเดี๋ยวนี้"),
+        ("Set max_size now.", "max_size를 지금 설정"),
+        ("Set max_size now.", "بـmax_size الآن"),
+        ("Write to joe@example.org now.", "今すぐjoe@example.orgに書いて。"),
+        ("Open https://example.org/a now.", "今すぐhttps://example.org/aを開く。"),
+        ("Open %1 dog.", "打开%1狗。"),
+        ("Open %name% dog.", "打开%name%狗。"),
+        ("See [1]_ dog.", "看[1]_狗。"),
+    ],
+)
+def test_a_placeholder_that_the_model_joins_to_a_letter_of_another_script_is_there(text: str, found: str):
+    def translate(lines):
+        return [Translation(found, 0.0, 0.0) for _ in lines]
+
+    assert texts(text, translate=translate) == [found]
+    assert catalogue(text, translate=translate) == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["See [[p]]https://e.org/a now", "Use `x` and __1__ dog", "Use $id and __1__ dog", "a max_size[[p]]max_size b"],
+)
+def test_placeholders_that_touch_or_look_like_those_of_the_program_are_not_mixed_up(text: str):
+    assert texts(text, translate=unchanged) == catalogue(text, translate=unchanged) == [text]
+    assert texts(text, translate=reverse) == catalogue(text, translate=reverse) == [" ".join(reversed(text.split()))]
 
 
 @pytest.mark.parametrize("text", ["dog " + "{a}" * 3_000, "dog " + "1{a}" * 3_000, "&dog " * 3_000])
