@@ -18,6 +18,7 @@ Charset = Callable[[bytes], re.Match[bytes] | None]
 """Returns a match whose first group is the encoding that a document declares."""
 MAX_BYTES = 1 << 29
 """A document is held in memory."""
+_NOT_BACK = "its encoding, {}, cannot be written back unchanged, so the output is in UTF-8"
 _HEAD = 1 << 16
 """Bytes in which a document declares its encoding."""
 
@@ -115,12 +116,14 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
     if own.startswith("utf"):
         if data.isascii() and declared is not None and note is None:
             own = declared_codec(declared)
+            if found.text.encode(own, "replace") != data:  # its ASCII is another one, as that of UTF-7
+                own, note = "utf-8", _NOT_BACK.format(declared)
         is_mended = note is not None and own == "utf-8"
     else:
         if note is not None or declared is None:
             note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}; the output is in UTF-8"
         elif found.text.encode(own, "replace") != data:
-            note = f"its encoding, {declared}, cannot be written back unchanged, so the output is in UTF-8"
+            note = _NOT_BACK.format(declared)
         is_mended = note is not None
         own = "utf-8" if is_mended else own
     return EncodedText(name, found.text, own, () if note is None else (note,), is_mended)

@@ -34,7 +34,9 @@ _TOKEN = re.compile(
 )
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 _OBSOLETE = re.compile(r"\s*#~\s*msgid[\s\"]")
-_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+", re.S)
+_BYTES = r"(?:\\(?:x[89a-fA-F][0-9a-fA-F]|[23][0-7]{2}))+"
+"""Bytes of characters beyond ASCII, as some programs write them."""
+_ESCAPE = re.compile(rf"(?P<bytes>{_BYTES})|\\(?:x[0-9a-fA-F]{{1,2}}|[0-7]{{1,3}}|.)|[^\\]+", re.S)
 _CONTROLS = {"n": "\n", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """Escapes of control characters, which stand in no sentence."""
 _ARGUMENT = re.compile(r"%(?:\d++\$)?[-+#0 ]*+\d*+(?:\.\d++)?[a-zA-Z]|%\(\w++\)|%L?\d++|\{[^{}]*+\}")
@@ -331,6 +333,8 @@ def _atoms(raw: str) -> Iterator[Atom]:
         piece = match[0]
         if not piece.startswith("\\"):
             yield Atom(piece, piece)
+        elif found := _characters(match["bytes"]):
+            yield Atom(piece, found)
         elif piece[1:] in _CONTROLS:
             yield Atom(piece, _CONTROLS[piece[1:]], Kind.BREAK)
         elif len(piece) > 2 or piece[1] in "01234567":
@@ -338,6 +342,15 @@ def _atoms(raw: str) -> Iterator[Atom]:
             yield Atom(piece, chr(code) if code < 128 else "", Kind.BREAK)
         else:
             yield Atom(piece, "\t" if piece == "\\t" else piece[1:])
+
+
+def _characters(escapes: str | None) -> str:
+    """Return the characters whose bytes in UTF-8 are escaped; nothing if they are none."""
+    codes = re.findall(r"\\x(..)|\\([0-7]{3})", escapes or "")
+    try:
+        return bytes(int(high, 16) if high else int(octal, 8) for high, octal in codes).decode("utf-8")
+    except ValueError:
+        return ""
 
 
 def _spelled(text: str) -> str:

@@ -19,7 +19,7 @@ _TIMES = re.compile(rf"\ufeff?[ \t]*{CUE_TIME}[ \t]*[-–—]+[ \t]?>[ \t]*{CUE_
 MARKUP = re.compile(
     r"<rt>[^<>]*</rt>|</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I
 )
-SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
+SPEAKER = re.compile(r"\s*(?:[-–—]\s*\S|[♪♫]|\[|\()")
 """Beginning of what another person says, of music, or of a sound."""
 _ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 """Beginning of a block of VTT that is no cue."""

@@ -327,3 +327,11 @@ def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):
 def test_a_thousand_elements_without_end_tags_are_not_deep(part: str):
     text = "<ul>" + part * 1001
     assert page(text, unchanged) == text
+
+
+@pytest.mark.parametrize("charset", ["utf-7", "hz", "cp037", "unicode_escape"])
+def test_bytes_outside_of_translations_stay_whatever_encoding_ascii_declares(charset: str):
+    page = f'<meta charset={charset}><p>a+b ~dog</p><a href="http://x/~me?a+b\\c">a</a>'
+    done = translate_document("a.html", page.encode(), upper, SPLIT, target_lang=None)
+    expected = page.replace("a+b ~dog", "A+B ~DOG").replace(">a<", ">A<")
+    assert done.content.decode("ascii").replace("UTF-8", charset) == expected

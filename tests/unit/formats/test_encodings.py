@@ -154,3 +154,13 @@ def test_many_instructions_are_read_once(instruction):
     """In a time that doubled with each, this test would never end."""
     assert xml_format(f"{instruction}\n" * 200 + "Hello world.") is None
     assert xml_format(f"{instruction}\n" * 200 + "<tmx version='1.4'>") == "TMX"
+
+
+def test_bytes_of_characters_that_a_catalogue_escapes_are_these_characters(tmp_path):
+    path = tmp_path / "a.po"
+    path.write_bytes(
+        b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+        b'msgid "coffee"\nmsgstr "caf\\303\\251 noir"\n\nmsgid "tea"\nmsgstr "th\\xc3\\xa9 \\101"\n'
+    )
+    assert imported(path).pairs[0] == ("coffee", "café noir")
+    assert imported(path).pairs[1][1].startswith("thé")
