@@ -277,7 +277,7 @@ def habits_of(texts: Iterable[str]) -> frozenset[str]:
             if not any(begin < found.end() and found.start() < end for begin, end in taken):
                 name = table.rows[table.row_of(found)].name
                 of_text[name] += 1
-                begins = begins or (name in ACCELERATORS and not text[: found.start()][-1:].isalpha())
+                begins = begins or (name in ACCELERATORS and not text[found.start() - 1 : found.start()].isalpha())
         keys = ACCELERATORS & of_text.keys()
         if sum(of_text[name] for name in keys) == 1:
             begins_word |= begins

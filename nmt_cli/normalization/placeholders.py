@@ -36,6 +36,7 @@ _LONG_WORD = 15
 _NOT_FREE = re.compile(r"\d")
 """A word with a digit is a number, whose place no placeholder takes."""
 _MARKS = ".,;:!?…"
+_STAND_IN = re.compile(r"(?=__([0-9]{1,9})__)")
 _LIKE_A_WORD = re.compile(r"[:!][A-Za-z]")
 
 
@@ -301,7 +302,7 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
         position = end
     there = counts_in("".join([*parts, text[position:]]), counts)
     given = {name for name, (_, _, own_name) in zip(own, spans, strict=True) if own_name}
-    # Two that touch would be one word for whoever looks for them.
+    # Two names that touch would look like one word.
     touching = {
         name
         for n, (one, other) in enumerate(itertools.pairwise(spans))
@@ -316,7 +317,8 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
             return False
         return name in given or _NO_TEXT.search(name) is not None
 
-    stand_ins = (name for number in itertools.count(1) if (name := f"__{number}__") not in text)
+    taken = set(_STAND_IN.findall(text))
+    stand_ins = (f"__{number}__" for number in itertools.count(1) if str(number) not in taken)
     read = {}
     for (name, count), stand_in in zip(counts.items(), stand_ins, strict=False):
         read[name] = name if is_clear(name) and there[name] == count else stand_in

@@ -108,7 +108,7 @@ class App:
                     fields = await self._in_thread(fields_of, request, body, self.limits)
                     del body
                     if not is_admitted:
-                        self._admit(client, fields)
+                        self._admit(client, fields.values.get("api_key") or _bearer(request))
                     return await work(request, fields)
                 finally:
                     self._requests.give_back(1, client)
@@ -129,10 +129,9 @@ class App:
         self._count(f"key {key}")
         return True
 
-    def _admit(self, client: str, fields: Fields) -> None:
-        """Refuse a request that has no right key in its body either, or whose key asks too often."""
+    def _admit(self, client: str, given: Any) -> None:
+        """Refuse a request whose body has no right key either, or whose key asks too often."""
         assert self._keys is not None
-        given = fields.values.get("api_key")
         if not isinstance(given, str) or not self._keys.has(given):
             self._count(client)  # a right key from the same address is let in: others may share it
             if not given:

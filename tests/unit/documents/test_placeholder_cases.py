@@ -193,7 +193,15 @@ def test_placeholders_that_touch_or_look_like_those_of_the_program_are_not_mixed
     assert texts(text, translate=reverse) == catalogue(text, translate=reverse) == [" ".join(reversed(text.split()))]
 
 
-@pytest.mark.parametrize("text", ["dog " + "{a}" * 3_000, "dog " + "1{a}" * 3_000, "&dog " * 3_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dog " + "{a}" * 3_000,
+        "dog " + "1{a}" * 3_000,
+        "&dog " * 3_000,
+        "dog " + "".join(f"<{{a{n}}}>" for n in range(3_000)),
+    ],
+)
 def test_many_codes_that_touch_take_linear_time(text: str):
     """Seen to take the square of their number: minutes."""
     assert catalogue(text.strip(), "&cat", translate=unchanged) == [text.strip(), "&cat"]

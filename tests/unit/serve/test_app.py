@@ -201,7 +201,7 @@ def test_who_asks_too_often_is_refused_before_the_body_is_read(keys: Keys | None
         ([BEARER], b"", 200),
         ([], b"api_key=secret", 200),
         ([], b"api_key=wrong", 403),
-        ([(b"authorization", b"Bearer wrong")], b"", 400),
+        ([(b"authorization", b"Bearer wrong")], b"", 403),
         ([(b"authorization", b"Bearer wrong")], b"api_key=secret", 200),
         ([BEARER], b"api_key=wrong", 200),
         ([], b"", 400),
