@@ -162,7 +162,8 @@ def restored(
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
         done = _Writer(line, found, spell, own, allowed).restored(shown)
-        if finder.counts(" ".join(done.chunks)) in (expected, expected + own.parted):
+        whole = " ".join(done.chunks)
+        if whole.strip() and finder.counts(whole) in (expected, expected + own.parted):
             return done
     return None
 

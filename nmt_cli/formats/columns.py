@@ -299,7 +299,7 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
     cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
     if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if other_language(cell)}) > 1:
         return True
-    are_short = len(cells) > 1 and all(len(cell.split()) <= 3 and cell[-1] not in ".!?。！？…" for cell in cells)
+    are_short = len({*cells}) > 1 and all(len(cell.split()) <= 3 and cell[-1] not in ".!?。！？…" for cell in cells)
     if languages is not None and are_short:
         asked = {primary(language) for language in languages}
         if any(

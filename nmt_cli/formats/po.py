@@ -18,7 +18,7 @@ _SOME = 200
 """Numbers for which the plural form is looked up. They show whether the form of 1 stands for many numbers."""
 _FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
-_HEADER = re.compile(rb'^[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
+_HEADER = re.compile(rb'(?:^|\r)[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
 _CONTENT_TYPE = re.compile(rf"{_FIELD}Content-Type:".encode(), re.I)
 _CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
 """The rest of a field up to its charset; the field may go on in the next line."""
@@ -32,6 +32,7 @@ _TOKEN = re.compile(
     |(?P<string>"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")""",
     re.X,
 )
+_LINE_END = re.compile(r"\r\n?|\n")
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 _OBSOLETE = re.compile(r"\s*#~\s*msgid[\s\"]")
 _BYTES = r"(?:\\(?:x[89a-fA-F][0-9a-fA-F]|[23][0-7]{2}))+"
@@ -149,7 +150,7 @@ class Catalogue(Content):
             is_same = self._language[1] == named
             yield Edit(*self._language.span(), self._language[0] if is_same else f"Language: {named}")
         else:
-            line_end = "\r\n" if "\r\n" in raw else "\n"
+            line_end = _line_end(self.document.text, header.start)
             missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
             yield Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
         charset = re.search(r"charset=([\w-]+)", raw)
@@ -169,7 +170,7 @@ class Catalogue(Content):
         assert isinstance(form, _Form)
         raw = "".join(chunks)
         text = self.document.text
-        line_end = "\r\n" if text.startswith("\r\n", form.entry.texts["msgid"].end) else "\n"
+        line_end = _line_end(text, form.entry.texts["msgid"].end)
         lines = [raw]
         if form.is_long:
             lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
@@ -306,6 +307,12 @@ class Catalogue(Content):
             kept = line[len(line.rstrip()) :]
             if "fuzzy" in line:
                 yield Edit(start, end, f"#, {', '.join(others)}{kept}" if others else "")
+
+
+def _line_end(text: str, begin: int = 0) -> str:
+    """Return the first line end of a text from a place on; a line feed if there is none."""
+    found = _LINE_END.search(text, begin)
+    return "\n" if found is None else found[0]
 
 
 def plural_rule(header: str) -> PluralRule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.entities import html5
 from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
@@ -23,8 +23,17 @@ _ODD = re.compile(rf"{FORBIDDEN.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
 """A character that is not allowed, or what looks like a reference."""
 ODD_SIGN = "\U0001fffe"
 """Stands for what XML does not allow; Unicode reserves it for such uses."""
-_REFERENCE = 43
-"""Characters in which a reference ends."""
+_NEXT_MARK = {
+    "": re.compile(r"<!\[CDATA\[|<!--|<\?"),
+    "<![CDATA[": re.compile("]]>"),
+    "<!--": re.compile("-->"),
+    "<?": re.compile(r"\?>"),
+}
+"""What ends a part: of ordinary text, and behind each mark from which on `&` is an ordinary character."""
+_UNFINISHED = re.compile(r"[&<\]?-]")
+"""A character with which a reference or a mark begins."""
+_LONGEST = 43
+"""Characters in which it ends."""
 _CUT = frozenset(
     (expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS], expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN])
 )
@@ -93,6 +102,26 @@ def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
     yield decoder.decode(b"", final=True), True
 
 
+def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """Yield pieces of a text that a parser can read, each with whether it is the last."""
+    rest = mark = ""
+    for text, is_last in texts:
+        text, begin, cleaned = rest + text, 0, []
+        while begin < len(text):
+            ending = _NEXT_MARK[mark].search(text, begin)
+            end = len(text) if ending is None else ending.end()
+            if ending is None and not is_last:
+                unfinished = _UNFINISHED.search(text, max(begin, end - _LONGEST))
+                end = end if unfinished is None else unfinished.start()
+            cleaned.append((FORBIDDEN if mark else _ODD).sub(_sign_of, text[begin:end]))
+            begin = end
+            if ending is None:
+                break
+            mark = "" if mark else ending[0]
+        rest = text[begin:]
+        yield "".join(cleaned), is_last
+
+
 def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterator[Item]:
     """Send the document to `events`, and yield what it collects.
 
@@ -124,13 +153,9 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = events.text
-    rest = ""
     try:
-        for text, is_last in _texts(given, facts):
-            text, rest = rest + text, ""
-            if not is_last and (place := text.rfind("&", len(text) - _REFERENCE)) >= 0:
-                text, rest = text[:place], text[place:]
-            parser.Parse(_ODD.sub(_sign_of, text), is_last)
+        for text, is_last in _readable(_texts(given, facts)):
+            parser.Parse(text, is_last)
             yield from events.found
             events.found.clear()
     except expat.ExpatError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -113,6 +113,12 @@ class Words:
         first = bisect_left(self.solid, (begin, begin))
         return self.solid[first : bisect_left(self.solid, (end, end))]
 
+    def letter(self, row: int) -> int | None:
+        """Return the place of the first letter or digit of a word that is in no placeholder; None if there is none."""
+        begin, end = self.spans[row]
+        solid = {place for span in self._solid_within(begin, end) for place in range(*span)}
+        return next((at for at in range(begin, end) if self.text[at].isalnum() and at not in solid), None)
+
     def has_text(self, row: int) -> bool:
         """Return whether a word has letters or digits."""
         return any(map(str.isalnum, self.written(row)))
@@ -182,6 +188,11 @@ class Gaps:
         """
         found: dict[int, tuple[list[int], Change]] = {}
         of_gap: dict[int, int] = {}
+
+        def gaps_of_partners(numbers: Sequence[int]) -> list[int]:
+            partners = (self.elements[one].partner for one in numbers)
+            return [of_gap[partner] for partner in partners if partner is not None]
+
         begins = [element.begin for element in self.elements]
         for gap, (old, new) in enumerate(self.edits.gaps()):
             all_numbers = range(bisect_left(begins, old[0]), bisect_left(begins, old[1]))
@@ -200,9 +211,12 @@ class Gaps:
             if change.begin < ends:
                 del found[gap]
             ends = max(ends, change.end)
-        while alone := [gap for gap, (numbers, _) in found.items() if self._lacks_partner(numbers, of_gap, found)]:
-            for gap in alone:
-                del found[gap]
+        alone = [
+            gap for gap, (numbers, _) in found.items() if any(one not in found for one in gaps_of_partners(numbers))
+        ]
+        while alone:
+            gone = found.pop(alone.pop(), None)
+            alone += gaps_of_partners(gone[0]) if gone is not None else ()
         return list(found.values())
 
     @cached_property
@@ -213,10 +227,6 @@ class Gaps:
     @cached_property
     def _last_rows(self) -> dict[int, int]:
         return {looks: row for row, looks in enumerate(self.words.looks_at)}
-
-    def _lacks_partner(self, numbers: Sequence[int], of_gap: Mapping[int, int], found: Collection[int]) -> bool:
-        partners = (self.elements[one].partner for one in numbers)
-        return any(partner is not None and of_gap[partner] not in found for partner in partners)
 
     def _between(self, old: Span, new: Span) -> Change | None:
         """Return the change that brings back characters of the line where the words on both sides of them still follow

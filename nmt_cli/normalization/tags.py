@@ -362,16 +362,17 @@ class Reading:
 
     def keys(self, words: Words, keys: Sequence[Span], begun: int) -> Iterator[Change]:
         """Yield the sign of each accelerator before the first letter of the word that looks at its word."""
-        rows = [row for row in range(len(words.spans)) if words.has_text(row) and words.core(row)[0] >= begun]
-        if not rows:
+        letters = [(row, words.letter(row)) for row in range(len(words.spans))]
+        places = {row: place for row, place in letters if place is not None and place >= begun}
+        if not places:
             return
-        row_of = {words.looks_at[row]: row for row in reversed(rows)}
+        row_of = {words.looks_at[row]: row for row in reversed(places)}
         ends = [end for _, end in self.units]
         for key in keys:
             at = self.edits.new_span(*key)[0]
             unit = bisect_right(ends, at)
-            row = row_of.get(unit, rows[0])
-            place = words.core(row)[0]
+            row = row_of.get(unit, next(iter(places)))
+            place = places[row]
             if unit < len(self.units) and self.edits.new[slice(*self.units[unit])] == words.written(row):
                 place = words.spans[row][0] + at - self.units[unit][0]
             yield Change(place, place, self.edits.old[slice(*key)], key)

@@ -65,6 +65,19 @@ def test_names_of_laravel_and_drupal_are_kept_where_the_file_has_several():
     assert texts("Note :this is a word.") == ["NOTE :THIS IS A WORD."]
 
 
+def test_the_sign_of_a_key_goes_before_a_letter_and_never_before_a_placeholder():
+    messages = ("&Open {name}", "Save &File %s", "Call &Anne foo_bar()")
+    other = translator(lambda words: [*words[-1:], "x"], lambda n: [n - 1] * n)
+    assert catalogue(*messages, translate=other) == ["{name} &x", "%s &x", "foo_bar() &x"]
+    lost = translator(lambda words: words[-1:], lambda n: [n - 1] * n)
+    assert catalogue(*messages, translate=lost) == ["{name}", "%s", "foo_bar()"]
+
+
+def test_a_translation_that_is_only_an_unexpected_placeholder_leaves_the_text():
+    messages = ("The house is red.", "A &house")
+    assert catalogue(*messages, translate=translator(lambda words: ["%s"])) == list(messages)
+
+
 def test_a_word_is_read_without_the_sign_of_its_key_which_comes_back():
     lines: list[str] = []
 

@@ -186,6 +186,14 @@ def test_the_charset_is_found_on_any_line_of_the_header(header: str):
     assert done.content.decode("latin-1") == start + 'msgid "é"\nmsgstr "É"\n'
 
 
+def test_lines_may_end_with_a_carriage_return_alone():
+    header = 'msgid ""\rmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\r\r'
+    text = header + 'msgid ""\r"The café. "\r"Is red."\rmsgstr ""\r'
+    done = translate_document("a.po", text.encode("latin-1"), upper, SPLIT, target_lang="de").content.decode("latin-1")
+    assert '\rmsgstr ""\r"THE CAFÉ. IS RED."\r' in done
+    assert (done.count("\n"), '\r"Language: de' in done) == (0, True)
+
+
 def test_a_charset_in_a_message_is_text():
     text = 'msgid ""\nmsgstr ""\n"A: b\\n"\n\nmsgid "é\\nContent-Type: x; charset=ISO-8859-1"\nmsgstr ""\n'
     done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)

@@ -5,10 +5,14 @@ import gzip
 import lzma
 import sys
 import zipfile
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from importing_here import imported
 
+from nmt_cli.formats import xml
 from nmt_cli.system.errors import InputError
 
 TMX = '<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
@@ -30,6 +34,28 @@ def test_text_is_what_stands_outside_of_codes(tmp_path):
         '<bpt i="1">&lt;b&gt;<sub>alt</sub></bpt>bold<ept i="1">x</ept> <hi>kept <ph>y</ph></hi>&amp; &#233;<it>z</it>'
     )
     assert imported(tmx(tmp_path, unit(en=text, fr="\n   un\n  deux\n"))).pairs == [("bold kept & é", "un   deux")]
+
+
+def test_signs_in_a_section_of_plain_characters_are_text(tmp_path):
+    text = "a <![CDATA[<b> & c]]> &nbsp; &amp; d<!-- e & <![CDATA[ f -->"
+    assert imported(tmx(tmp_path, unit(en=text, fr="b"))).pairs == [("a <b> & c \xa0 & d", "b")]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<![CDATA[", "]]>", "]", "<!--", "-->", "<?", "?>", "<", "&", "&amp;", "&nbsp;", "a", "\0"])
+    ),
+    st.lists(st.integers(0, 60)),
+)
+def test_a_document_is_read_alike_wherever_its_pieces_end(parts, cuts):
+    whole = "".join(parts)
+    places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    pieces = [(whole[begin:end], False) for begin, end in pairwise(places)]
+
+    def read(pieces):
+        return "".join(text for text, _ in xml._readable(pieces))
+
+    assert read([*pieces, ("", True)]) == read([(whole, True)])
 
 
 def test_regions_and_variants_of_a_language_are_its_text(tmp_path):

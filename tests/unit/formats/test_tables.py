@@ -51,6 +51,12 @@ def test_a_pair_with_a_word_of_headers_is_no_header(tmp_path, first, columns):
     assert (made.pairs, made.report["inputs"][0]["header_row"]) == (rows, False)
 
 
+def test_a_pair_that_is_the_same_word_twice_is_no_header(tmp_path):
+    rows = [("OK", "OK"), ("a small dog", "一只小狗在这里"), ("a red house", "一座红色的房子")]
+    (tmp_path / "t.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in rows), encoding="utf-8")
+    assert imported(tmp_path / "t.tsv", target="zh").pairs == rows
+
+
 def test_words_that_are_codes_of_languages_twice_are_no_header(tmp_path):
     rows = [("no", "no"), ("house", "casa"), ("red", "rojo")]
     assert imported(tsv(tmp_path, rows), target="es").pairs == rows
