@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from nmt_cli.normalization.step import Step
-from nmt_cli.text.line import Constraint, Line
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change
+from nmt_cli.text.line import Constraint, Line, Undo
+from nmt_cli.text.translation import Translation
+
+_ELIDED = re.compile(
+    r"(?<!\w)(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|quell|quest|(?:d?a|de|ne|su)ll)['’](\s+)"
+    r"(?=[aeiouyhœæà-ý])",
+    re.I,
+)
+"""A word of French, Italian or Catalan that has lost its vowel before the next one, and the blank between them."""
 
 
 class Match(NamedTuple):
@@ -25,7 +35,7 @@ class Glossary(Protocol):
         """Return the terms of a text, from left to right; none overlap."""
 
 
-class GlossaryTerms(Step):
+class GlossaryTerms(RestoringStep):
     """Asks for the translations of the terms of a glossary. The terms are read like other words, but whole."""
 
     name = "glossary"
@@ -40,4 +50,9 @@ class GlossaryTerms(Step):
             Constraint(match.begin, match.end, match.forms, self.name, key)
             for key, match in enumerate(self._glossary.matches(line.text))
         ]
-        return line.changed(self.name, constraints=found)
+        return line.changed(self.name, data=() if found else None, constraints=found)
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the changes that join a term to an elided word before it: the search writes a term as a whole word."""
+        begins = {place[0] for term, place in found.terms if term.step == undo.step and place is not None}
+        return [Change(*one.span(1), "") for one in _ELIDED.finditer(found.text, found.begun) if one.end() in begins]

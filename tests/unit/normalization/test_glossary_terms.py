@@ -12,6 +12,7 @@ from odd_lines import INNER, SYMBOLS, WORDS, WRITING, odd_line
 from nmt_cli.demo import phrasebook
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.text.translation import Translation
 from nmt_cli.translation.glossary import Entry, Glossary
 
 LINES = [pair.source for pair in phrasebook.generate(seed=3, num_train=1500, num_dev=1, num_test=1).train]
@@ -56,3 +57,23 @@ def test_a_number_that_a_term_touches_is_the_terms(steps):
     assert [(one.step, line.text[one.begin : one.end]) for one in line.constraints if "+" not in one.forms[0]] == [
         ("glossary", "4711 cars"), ("numbers", "100"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("Où est l' automobile ?", "Où est l'automobile ?"),
+        ("L’ automobile rouge", "L’automobile rouge"),
+        ("jusqu' automobile", "jusqu'automobile"),
+        ("l' autre automobile", "l' autre automobile"),
+        ("the boys' automobile", "the boys' automobile"),
+    ],
+)
+def test_a_term_is_joined_to_the_elided_word_before_it(written, right):
+    steps = Normalizer().with_glossary(Glossary.of("g", [Entry("car", ("automobile",), False, 1)]))
+    line = steps.read("Where is the car?")
+    begin = written.index("automobile")
+    terms = ((line.constraints[0], (begin, begin + 10)),)
+    done = steps.undo(line, Translation(line.text, written, terms=terms))
+    (place,) = (place for _, place in done.terms)
+    assert (done.text, done.text[slice(*place)]) == (right, "automobile")
