@@ -17,7 +17,7 @@ from nmt_cli.assembly.named_files import refuse_odd_languages
 from nmt_cli.assembly.new_configuration import check_output, run_name
 from nmt_cli.corpora.holdout import Split, hold_out_of_each
 from nmt_cli.corpora.survey import survey
-from nmt_cli.corpora.template import Header, Plan, configuration, warn_of_few_pairs, warn_of_small_dev
+from nmt_cli.corpora.template import Header, Plan, configuration, data_directory, warn_of_few_pairs, warn_of_small_dev
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.output import check_new, open_new_outputs
 from nmt_cli.data.pairs import Corpus
@@ -62,7 +62,7 @@ def configure_directions(output: Path, given: Sequence[str], *, both: bool, name
         )
     check_output(output)
     header = Header(run_name(output, name, "_".join(texts[0].direction)), seed, None, None)
-    directory = output.parent / f"{output.stem}.data"
+    directory = data_directory(output)
     with directory_for(directory):
         _write(output, directory, header, texts, directions)
     config = shlex.quote(str(output))

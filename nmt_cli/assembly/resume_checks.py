@@ -161,12 +161,12 @@ def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
 
 def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
     """Return whether the tokenizers are made by a key that differs."""
-    if key == "data.train":
+    if key in ("data.train", "data.source_tags", "data.source_lang", "data.target_lang"):
         texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
-        return texts[0] != texts[1]
+        return before.data.tags != now.data.tags or (key == "data.train" and texts[0] != texts[1])
     if key == "training.init_from":
         return tokenizer_origin(before) != tokenizer_origin(now)
-    return key.startswith(MAKES_TOKENIZERS)
+    return key.startswith(MAKES_TOKENIZERS) and key != "tokenizer.sampling_alpha"
 
 
 def check_tokenizers(experiment: Experiment, config: Config) -> None:

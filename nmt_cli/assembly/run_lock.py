@@ -47,7 +47,7 @@ def restored_if_refused(experiment: Experiment) -> Iterator[None]:
 
 def _own_paths(experiment: Experiment) -> list[Path]:
     """Return the paths of all that a training makes and that is there; directories before what lies in them."""
-    own = [*experiment.files]
+    own = [*experiment.files, *experiment.directory.glob("config.*.yaml")]
     own += [experiment.tokenizer_path("joint").parent, *experiment.tokenizer_paths()]
     own += [experiment.log_path.parent, experiment.log_path]
     of_directions = experiment.directory / DIRECTIONS

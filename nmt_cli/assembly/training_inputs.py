@@ -266,7 +266,7 @@ def tokenizer_origin(config: Config) -> Path | None:
     """Return the run whose tokenizers a training takes, or None if it trains its own.
 
     A run that `training.init_from` names gives its tokenizers where the section `tokenizer` is the same, and it has all
-    directions of the new one. Otherwise it is a parent with another vocabulary.
+    directions and tags of the new one. Otherwise it is a parent with another vocabulary.
 
     Raises:
         InputError: `training.init_from` names no run.
@@ -275,7 +275,8 @@ def tokenizer_origin(config: Config) -> Path | None:
         return None
     origin, _ = _origin(config.training.init_from)
     own, its = (c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING) for c in (config, origin.config))
-    has_all = set(config.data.directions) <= set(origin.config.data.directions)
+    own_data, its_data = config.data, origin.config.data
+    has_all = {*own_data.directions} <= {*its_data.directions} and {*own_data.tags} <= {*its_data.tags}
     return origin.directory if has_all and own == its else None
 
 

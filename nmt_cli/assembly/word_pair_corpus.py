@@ -54,17 +54,18 @@ def epoch_weights(config: Config, sizes: Sequence[int]) -> list[float]:
     """Return how often an epoch reads each corpus: evened out by the temperature, times its weight.
 
     `sizes` are the pairs of the corpora, and then those of the word pairs of each direction, if there are any. The word
-    pairs are read as often as the sentences of their direction.
+    pairs are read as often as the sentences of their direction on average, and at least one of them is.
     """
     data, num_texts = config.data, len(config.data.train)
     factors = tempered(sizes[:num_texts], data.corpus_temperature)
     weights = [factor * corpus.weight for factor, corpus in zip(factors, data.train, strict=True)]
-    for direction in data.directions if len(sizes) > num_texts else ():
+    of_words = []
+    for direction, num_words in zip(data.directions, sizes[num_texts:], strict=False):
         own = [number for number, corpus in enumerate(data.train) if data.direction_of(corpus) == direction]
         total = sum(sizes[number] for number in own)
-        is_even = data.corpus_temperature == 1.0 or not total
-        weights.append(1.0 if is_even else sum(factors[number] * sizes[number] for number in own) / total)
-    return weights
+        mean = sum(weights[number] * sizes[number] for number in own) / total if total else 1.0
+        of_words.append(max(mean, 1 / max(1, num_words)))
+    return weights + of_words
 
 
 def word_pairs_of(

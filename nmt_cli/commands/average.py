@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import ModelDir
 from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def average(

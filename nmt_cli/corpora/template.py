@@ -77,13 +77,23 @@ def write_configuration(
         file.write(content.encode("utf-8"))
 
 
+def data_directory(output: Path) -> Path:
+    """Return the directory for the text that is written beside a configuration.
+
+    Raises:
+        InputError: it would have the name of the configuration.
+    """
+    directory = output.parent / f"{output.stem}.data"
+    if directory == output:
+        raise InputError(f"{output}: is also the name of the directory for the text held out. Choose another ending")
+    return directory
+
+
 def write_with_held_out(
     output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey, count_updates: CountUpdates
 ) -> None:
     """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
-    directory = output.parent / f"{output.stem}.data"
-    if directory == output:
-        raise InputError(f"{output}: is also the name of the directory for the text held out. Choose another ending")
+    directory = data_directory(output)
     paths = _paths_of_split(output, directory, header)
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
     # A name that cannot be written is found before the work.

@@ -228,7 +228,8 @@ class Provenance:
         """
         try:
             lines = {name: count for stage in self._values["stages"] for name, count in stage["lines"].items()}
-            dev = set(((self._values.get("config") or {}).get("data", {}).get("dev") or {}).values())
+            given = (self._values.get("config") or {}).get("data", {}).get("dev") or []
+            dev = {name for one in (given if isinstance(given, list) else [given]) for name in one.values()}
             return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items() if name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged() from error

@@ -13,7 +13,7 @@ from nmt_cli.config.schema import Config
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.files import atomic_directory, atomic_path, make_directory
-from nmt_cli.training.checkpoints import Ranked, sign
+from nmt_cli.training.checkpoints import Ranked, read_meta, sign
 
 
 def best_of(models: Sequence[Path]) -> Path:
@@ -30,6 +30,12 @@ def dev_score(model: Path) -> Ranked | None:
     """Return the best score of a model directory on its dev set; None without a dev set."""
     best = Experiment(model).checkpoints.index().best
     return best[0] if best else None
+
+
+def dev_bleu(model: Path) -> float | None:
+    """Return the BLEU of the best checkpoint of a model directory on its dev set; None without a dev set."""
+    best = dev_score(model)
+    return None if best is None else read_meta(Experiment(model).checkpoints.path_of(best.step))["metrics"].get("bleu")
 
 
 def score_before(config: Config) -> Ranked | None:

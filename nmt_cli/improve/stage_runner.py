@@ -11,7 +11,7 @@ from nmt_cli.config.loader import dump_config
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.estimate import Speed, duration
 from nmt_cli.improve.record import Ledger, count_lines
-from nmt_cli.improve.result import dev_score
+from nmt_cli.improve.result import dev_bleu
 from nmt_cli.improve.stages import Stage
 from nmt_cli.system.console import is_quiet, log, warn
 from nmt_cli.system.errors import AlreadyReported, InputError, Interrupted, NmtError
@@ -78,10 +78,10 @@ def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
     """Warn if a model that later stages learn from translates next to nothing correctly."""
     if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
         return
-    score = dev_score(stage.outputs[0])
-    if score is not None and score.metric == "bleu" and score.value < USELESS_BLEU:
+    bleu = dev_bleu(stage.outputs[0])
+    if bleu is not None and bleu < USELESS_BLEU:
         warn(
-            f"stage {stage.name}: this model has {score.value:.2f} BLEU on the dev set, so its translations teach next "
+            f"stage {stage.name}: this model has {bleu:.2f} BLEU on the dev set, so its translations teach next "
             "to nothing, and a model that learns from them may be worse than one without them. Add pairs or "
             "train longer (training.max_epochs, training.patience), and give another -o"
         )

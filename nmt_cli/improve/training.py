@@ -12,6 +12,7 @@ from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.experiment import Experiment
 from nmt_cli.text.direction import Direction
+from nmt_cli.text.language_codes import bleu_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +174,5 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
     if origin is not None and not _translates(Path(origin), directions):
         training["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
-        values["scoring"]["tokenize"] = None
+        # Several directions are scored by their languages.
+        values["scoring"]["tokenize"] = bleu_tokenizer(directions[0].target) if len(directions) == 1 else None

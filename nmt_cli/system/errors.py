@@ -33,6 +33,10 @@ class ModelError(InputError):
     """A model directory cannot be used: foreign, damaged, incomplete, of another format version."""
 
 
+class UnreadableError(ModelError):
+    """A file of a model cannot be read now, though it may be whole."""
+
+
 class PredictionError(ModelError):
     """A model predicts numbers that are not probabilities, though its parameters are finite."""
 

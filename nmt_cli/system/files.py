@@ -52,7 +52,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         # Until it has the mode of the file that it replaces, nobody else may read it.
         temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
-        with _full_disk_names(path):
+        with full_disk_names(path):
             yield temporary
         sync(temporary)
         if replaced is not None:
@@ -65,7 +65,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _full_disk_names(path: Path) -> Iterator[None]:
+def full_disk_names(path: Path) -> Iterator[None]:
     """Let an error of a write for which there is no room name this file or directory, unless it names one."""
     try:
         yield
@@ -90,7 +90,7 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
         try:
             for temporary in temporaries:
                 temporary.touch(exist_ok=False)
-            with _full_disk_names(paths[0].parent):
+            with full_disk_names(paths[0].parent):
                 yield temporaries
             for temporary in temporaries:
                 sync(temporary)
@@ -175,7 +175,8 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     make_directory(path.parent)
     temporary.mkdir()
     try:
-        yield temporary
+        with full_disk_names(path):
+            yield temporary
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
@@ -192,10 +193,11 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 def remove_unfinished(directory: Path, *names: str) -> None:
     """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
-    any in a directory that holds nothing but this program's."""
-    of_names = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]+\.tmp")
+    any."""
+    of_names = "|".join(map(re.escape, names)) or ".*"
+    own = re.compile(rf"\.({of_names})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp", re.S)
     for path in directory.glob(".*.tmp"):
-        if (not names or of_names.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
+        if own.fullmatch(path.name) and path.is_file() and not path.is_symlink():
             path.unlink()
 
 

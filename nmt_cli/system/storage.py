@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.system.errors import ModelError
+from nmt_cli.system.errors import ModelError, UnreadableError
 from nmt_cli.system.files import atomic_path
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise ModelError(f"{path}: is too large for what it should hold")
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UnreadableError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: is not valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -53,7 +53,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, ValueError, RuntimeError, struct.error) as error:
         raise ModelError(f"{path}: is not a whole safetensors file: {error}") from error
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise UnreadableError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -48,13 +48,6 @@ class Work(Protocol):
         """Do the tasks of the inbox until it ends."""
 
 
-class Renewable(Protocol):
-    """Work that can load anew what it needs."""
-
-    def renewed(self, what: Any) -> Work:
-        """Return the work with `what` loaded anew; where that fails, raise, and the work of before goes on."""
-
-
 Build = Callable[[], Work]
 """Loads what the tasks need, and returns the work. It is pickled: a function of a module, or a partial of one."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.files import atomic_path, sync
+from nmt_cli.system.files import atomic_path, full_disk_names, sync
 
 
 class MetricsLog:
@@ -44,7 +44,7 @@ class MetricsLog:
         """Append one record; numbers that are not finite are written as null."""
         if self._path is None:
             return
-        with self._path.open("a", encoding="utf-8") as file:
+        with full_disk_names(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(_record(event, step, values))
         self._show(event, step, values)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import World
-from nmt_cli.system.errors import DivergenceError, ModelError
+from nmt_cli.system.errors import DivergenceError, ModelError, UnreadableError
 from nmt_cli.training.checkpoints import (
     PROGRESS_FILE,
     Checkpoints,
@@ -67,7 +67,8 @@ class Recovery:
         """Go back to the last checkpoint, if there is any; if it is damaged, with a warning to the newest whole one.
 
         Raises:
-            ModelError: none is whole, or none is of a model of this configuration with these tokenizers.
+            ModelError: none is whole, one cannot be read, or none is of a model of this configuration with these
+                tokenizers.
         """
         index, damage = self._checkpoints.index(), None
         if index.last is None:
@@ -76,6 +77,11 @@ class Recovery:
             try:
                 meta = read_meta(self._checkpoints.path_of(step), self._tokenizers)
                 state = self._restored(step)
+            except UnreadableError as error:  # it may be whole, and going on from an older one would remove it
+                raise ModelError(
+                    f"{error}. Run the command again when it can be read. To go on from an older checkpoint, move "
+                    f"{self._checkpoints.path_of(step)} elsewhere"
+                ) from error
             except ModelError as error:
                 damage = damage or error
             else:

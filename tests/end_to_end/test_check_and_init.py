@@ -47,7 +47,7 @@ model:
   encoder: {hidden_size: 16}
   decoder: {hidden_size: 16}
   attention: {size: 16}
-training: {max_epochs: 1, device: cpu}
+training: {max_epochs: 1, device: cpu, precision: fp32}
 """
 
 
@@ -127,6 +127,13 @@ def test_the_tokenizer_of_the_run_is_used_and_another_configuration_is_refused(c
         "its tokenizer was trained with another configuration; these keys differ: tokenizer.vocab_size. Set them back, "
         in err
     )
+
+
+def test_what_a_tokenizer_does_not_depend_on_may_change_after_it(corpus):
+    unigram = ("--set", "tokenizer.model_type=unigram", "--set", "tokenizer.vocab_size=290")
+    assert nmt(corpus, "tokenizer", "--config", "c.yaml", *unigram)[0] == 0
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", *unigram, "--set", "tokenizer.sampling_alpha=0.1")
+    assert code == 0, err
 
 
 def test_all_errors_of_the_configuration_are_named_at_once(corpus):

@@ -77,3 +77,24 @@ def test_what_is_wrong_is_said_in_one_message(here: Path, options: list[str], me
     assert message in found.err
     assert found.err.count("\n") == 1
     assert {*here.iterdir()} == before
+
+
+def test_an_output_with_the_name_of_the_directory_of_its_text_is_refused(here: Path):
+    found = run_here("init", "--direction", "en-fr=fr.tsv", "--direction", "en-vi=vi.tsv", "-o", "m.data")
+    assert found.code == 2
+    assert "m.data: is also the name of the directory for the text held out. Choose another ending" in found.err
+    assert not (here / "m.data").exists()
+
+
+def test_a_tokenizer_without_the_tags_of_the_directions_is_refused(here: Path):
+    """Else the model would not be told the target language."""
+    found = run_here("init", "--direction", "en-fr=fr.tsv", "--direction", "en-vi=vi.tsv", "-o", "m.yaml")
+    assert found.code == 0, found.err
+    misspelt = (here / "m.yaml").read_text().replace("target_lang: vi", "target_lang: vn")
+    (here / "misspelt.yaml").write_text(misspelt)
+    assert run_here("tokenizer", "--config", "misspelt.yaml").code == 0
+    for changes, key in (((), "data.train"), (("--set", "data.source_tags=true"), "data.source_tags")):
+        configured = "m.yaml" if key == "data.train" else "misspelt.yaml"
+        found = run_here("train", "--config", configured, "--dry-run", *changes)
+        assert found.code == 2
+        assert f"its tokenizer was trained with another configuration; these keys differ: {key}." in found.err

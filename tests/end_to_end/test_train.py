@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -1273,6 +1274,27 @@ def test_with_a_guide_the_demo_aligns_better(nmt, tmp_path: Path, monkeypatch):
         "--gold", "runs/demo/data/test.align",
     )  # fmt: skip
     assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.05
+
+
+def test_a_checkpoint_that_cannot_be_read_stays_and_ends_the_command(nmt, config: Path, monkeypatch):
+    """Else a disk that answers again a minute later would have cost the updates since the checkpoint before."""
+    settings = ("--set", "training.checkpoint_freq=2", "--set", "training.keep_last=2")
+    assert nmt("train", "--config", config, *settings, "--set", "training.max_steps=4").code == 0
+    last = config.parent / "run/checkpoints/step-00000004"
+    read_text = Path.read_text
+
+    def read(path: Path, *arguments, **options):
+        if path == last / "trainer.json":
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return read_text(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", read)
+        result = nmt("train", "--config", config, *settings, "--set", "training.max_steps=6")
+    assert result.code == 2
+    assert f"{last}/trainer.json: cannot be read: Input/output error. Run the command again when it can" in result.err
+    assert nmt("train", "--config", config, *settings, "--set", "training.max_steps=6").code == 0
+    assert [path.name for path in sorted(last.parent.glob("step-*"))] == [last.name, "step-00000006"]
 
 
 def test_tensorboard_is_written_if_asked(nmt, config: Path):

@@ -61,7 +61,7 @@ def test_a_refused_training_leaves_no_directory(nmt, config: Path, here: Path, s
 @pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize("what", ["no corpus", "vocabulary", "vectors of another size", "a link beyond the line"])
 def test_a_refused_training_keeps_what_was_in_its_directory(nmt, config: Path, here: Path, what: str):
-    for name in ("notes", "logs/mine", "cache/mine", "checkpoints/mine"):
+    for name in ("notes", "logs/mine", "logs/.mine.tmp", "cache/mine", "cache/.mine.tmp", "checkpoints/mine"):
         (here / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (here / "run" / name).write_bytes(b"mine")
     before = files(here)
@@ -77,6 +77,17 @@ def test_a_refused_change_of_a_run_leaves_it_as_it_was(nmt, config: Path, here: 
         assert nmt("train", "--config", config, "--set", wrong).code == 2
     del before["run/.lock"]  # says which process held it last
     assert {name: held for name, held in files(here).items() if name != "run/.lock"} == before
+
+
+@pytest.mark.usefixtures("echoed_dev_set")
+def test_a_refused_training_leaves_no_copy_of_the_configuration_in_its_directory(nmt, config: Path, here: Path):
+    own = here / "run/config.yaml"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("# mine\n" + config.read_text())
+    before = files(here)
+    for _ in range(2):
+        assert nmt("train", "--config", own, "--set", "data.max_length=1").code == 2
+    assert files(here) == before
 
 
 def test_refused_tokenizers_and_improvements_leave_no_directory(nmt, config: Path, here: Path):

@@ -102,6 +102,13 @@ def test_the_reverse_has_the_sides_of_everything_exchanged():
     assert forward.config.data.test[0].name == "t"
 
 
+@pytest.mark.parametrize(("source", "tokenize"), [("en", None), ("zh", "zh"), ("th", "char")])
+def test_the_reverse_is_scored_by_the_language_that_it_writes(source, tokenize):
+    data = {**DATA_OF_BOTH, "source_lang": source, "monolingual": {"target": ["/d/m.de"]}}
+    reverse = trained(stages(data=data, scoring={}))[0].config
+    assert (reverse.data.target_lang, reverse.scoring.tokenize) == (source, tokenize)
+
+
 def test_translated_text_is_tagged_and_weighted_by_the_ratio_at_most_all_of_it():
     back = stages()[4]
     assert back.arguments[-2:] == ("--tag", "<BT>")

@@ -12,6 +12,7 @@ import torch
 from nmt_cli.system.files import atomic_directory
 from nmt_cli.system.storage import read_tensors, save_tensors
 from nmt_cli.training.checkpoints import Checkpoints, Index
+from nmt_cli.training.metrics_log import MetricsLog
 
 
 def test_a_file_may_be_read_by_whom_the_user_lets_read_files(tmp_path):
@@ -90,3 +91,20 @@ def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="no space"):
         fails()
     assert list((tmp_path / "deep").iterdir()) == []
+
+
+def test_a_full_disk_is_named_by_the_directory_or_the_log_that_it_is_full_for(tmp_path):
+    def is_full(write):
+        with pytest.raises(OSError, match="No space left") as found:
+            write()
+        return found.value.filename
+
+    def fill():
+        with atomic_directory(tmp_path / "whole") as directory:
+            (directory / "a").symlink_to("/dev/full")
+            (directory / "a").write_text("a")
+
+    assert is_full(fill) == str(tmp_path / "whole")
+    (tmp_path / "log").symlink_to("/dev/full")
+    log = MetricsLog(tmp_path / "log")
+    assert is_full(lambda: log.write("train", 1, loss=1.0)) == str(tmp_path / "log")
