@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from nmt_cli.system.control_groups import groups_of
+
 ROOT = Path("/")
 """Directory that holds /proc and /sys. Tests replace it."""
+_FILES = (("max", "current", "inactive_file"), ("limit_in_bytes", "usage_in_bytes", "total_inactive_file"))
+"""By version of control groups: the files of the limit and of the memory in use, and the caches in `memory.stat`."""
 
 
 def free_memory() -> int | None:
@@ -20,19 +24,14 @@ def _limits(root: Path) -> Iterator[int]:
     with suppress(OSError, ValueError, IndexError):
         lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
         yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    with suppress(OSError, ValueError):
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
-            if line.startswith("0::"):
-                mount = root / "sys/fs/cgroup"
-                group = mount / line[3:].lstrip("/")
-                for directory in (group, *group.parents):
-                    if directory.is_relative_to(mount):
-                        yield from _left_in_group(directory)
+    for group in groups_of("memory", root):
+        for names in _FILES:
+            yield from _left_in_group(group, *names)
 
 
-def _left_in_group(group: Path) -> Iterator[int]:
-    """Yield what a control group (version 2) may take beyond what it has, if it is limited; caches can be given up."""
+def _left_in_group(group: Path, limit: str, usage: str, cache: str) -> Iterator[int]:
+    """Yield what a control group may take beyond what it has, if it is limited; caches can be given up."""
     with suppress(OSError, ValueError):
-        most, now = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        most, now = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in (limit, usage))
         statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        yield max(0, most - now + int(statistics.get("inactive_file", 0)))
+        yield max(0, most - now + int(statistics.get(cache, 0)))

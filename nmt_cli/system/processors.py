@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt_cli.system.control_groups import groups_of
+
 ROOT = Path("/")
 """Directory that holds /proc and /sys. Tests replace it."""
 
@@ -29,26 +31,9 @@ def _bound() -> set[int]:
 
 def _quotas(root: Path) -> Iterator[float]:
     """Yield the quotas, in processors, of the control groups that this process is in."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers == "":
-            mount = root / "sys/fs/cgroup"
-        elif "cpu" in controllers.split(","):
-            mount = root / "sys/fs/cgroup" / controllers
-        else:
-            continue
-        group = mount / path.lstrip("/")
-        # In a container the path may be the host's, and the group itself is what is mounted.
-        for directory in (group, *group.parents):
-            if not directory.is_relative_to(mount):
-                break
-            if (quota := _quota(directory)) is not None:
-                yield quota
+    for group in groups_of("cpu", root):
+        if (quota := _quota(group)) is not None:
+            yield quota
 
 
 def _quota(group: Path) -> float | None:

@@ -1,6 +1,7 @@
 """`nmt export` and `nmt card` through the real command line, and the exported program as a real process."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from nmt_cli.config.yaml_text import parse_yaml
-from nmt_cli.export.onnx import graph
+from nmt_cli.export.onnx import directory, graph
 
 ROOT = Path(__file__).parents[2]
 ODD = (
@@ -106,6 +107,16 @@ def test_the_python_program_says_which_stream_fails(exported, streams, message):
     command = f'echo "the red car" | {sys.executable} {exported / "translate.py"} --threads 1 {streams}'
     ran = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert (ran.returncode, ran.stderr.decode()) == (1, f"translate.py: error: {message}\n")
+
+
+def test_the_program_says_which_library_it_lacks(tmp_path, exported):
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError(name='onnxruntime')")
+    command = [sys.executable, exported / "translate.py"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(command, input=b"the red car\n", capture_output=True, check=False, env=environment)
+    message = "translate.py: error: needs onnxruntime: pip install onnxruntime numpy 'sentencepiece>=0.2.3'\n"
+    assert (ran.returncode, ran.stdout, ran.stderr.decode()) == (1, b"", message)
 
 
 @pytest.mark.parametrize("name", ["defaults.json", "joint.model", "encoder.onnx"])
@@ -334,3 +345,32 @@ def test_a_card_of_what_is_no_model_is_refused(nmt, tmp_path):
         2, f"nmt: {tmp_path}: is not a model directory (it has no config.yaml)\n",
     )  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+def test_the_readme_tells_what_the_model_has_and_a_language_is_text_in_it(tmp_path, exported):
+    pytest.importorskip("onnx")
+    defaults = json.loads((exported / "defaults.json").read_text(encoding="utf-8"))
+    whole = directory._readme(defaults, ["joint"], [])
+    assert "encoder-decoder with attention" in whole
+    assert "`--alignment hard`" in whole
+    without = directory._readme({**defaults, "has_attention": False, "source_lang": "<img src=x>"}, ["joint"], [])
+    assert "encoder-decoder without attention" in without
+    assert "--alignment" not in without
+    assert "<img" not in without.replace("\\<img", "")
+
+
+@pytest.mark.timeout(60)
+def test_a_page_takes_the_place_of_no_pipe(nmt, tmp_path, model):
+    os.mkfifo(tmp_path / "page.html")
+    found = nmt("export", "--model", model, "-o", tmp_path / "page.html")
+    assert found.code == 2
+    assert "page.html: exists already and is not a page of nmt export, so it is not replaced" in found.err
+
+
+@pytest.mark.timeout(60)
+def test_the_program_reads_a_long_line_in_linear_time(tmp_path, exported):
+    """64 MB in blocks of a pipe took minutes."""
+    code = "from translate import windows; print(*[len(line) for window in windows() for line in window])"
+    command = f"(head -c 64000000 /dev/zero | tr '\\0' a; printf '\\nb\\nc') | {sys.executable} -c '{code}'"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=False, cwd=exported)
+    assert ran.stdout == b"64000000 1 1\n", ran.stderr

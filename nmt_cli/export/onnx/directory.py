@@ -23,9 +23,10 @@ PROGRAM = "translate.py"
 """The program that is copied into an export and runs there without nmt. It imports nothing of this package."""
 DECODING = ("beam_size", "length_penalty", "max_source_pieces", "max_length_a", "max_length_b", "no_repeat_ngram")
 """The decoding defaults that the program takes over."""
+ALIGNMENT = "- `--alignment hard`: append ` ||| ` and the pairs `source-target` of words, counted from 0.\n"
 README = """# {name}: {languages}, as ONNX
 
-A recurrent encoder-decoder with attention, exported by nmt {version} in {precision}. It translates without nmt.
+A recurrent encoder-decoder {attention}, exported by nmt {version} in {precision}. It translates without nmt.
 
 ## Translate
 
@@ -37,8 +38,7 @@ The program reads lines from standard input and writes as many lines, in order. 
 - `--beam-size N`: the width of the search, {beam_size} by default. 1 is greedy and the fastest.
 - `--n-best N`: N translations of each line, on N lines. Empty lines fill up where fewer are found.
 - `--length-penalty ALPHA`: a score is divided by ((5 + pieces) / 6)^ALPHA; {length_penalty:g} by default.
-- `--alignment hard`: append ` ||| ` and the pairs `source-target` of words, counted from 0.
-- `--threads N`: processor threads. The default is all cores.
+{alignment}- `--threads N`: processor threads. The default is all cores.
 
 A window of lines is translated as soon as it has been read, so a program that writes a line and waits gets its answer.
 
@@ -141,12 +141,14 @@ def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, 
         rows = [f"| {kind} | `{tensor}` | {dtype} | {axes} |" for kind, tensor, dtype, axes in interface(file)]
         tables.append("\n".join([f"`{name}`:\n", "| | name | type | axes |", "|---|---|---|---|", *rows]))
     return README.format(
-        languages=f"{defaults['source_lang']} to {defaults['target_lang']}",
+        languages=f"{plain(defaults['source_lang'])} to {plain(defaults['target_lang'])}",
+        attention="with attention" if defaults["has_attention"] else "without attention",
+        alignment=ALIGNMENT if defaults["has_attention"] else "",
         version=defaults["nmt"],
         graphs="\n\n".join(tables),
         # In a table and a heading, a name is text and nothing else.
         **{
-            key: _plain(value) if isinstance(value, str) else value
+            key: plain(value) if isinstance(value, str) else value
             for key, value in defaults.items()
             if key
             in (
@@ -161,8 +163,3 @@ def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, 
         },
         tokenizers=", ".join(f"`{side}.model`" for side in sides),
     )
-
-
-def _plain(text: str) -> str:
-
-    return plain(text)

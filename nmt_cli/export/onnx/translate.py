@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
-import numpy as np
-import onnxruntime
-import sentencepiece
+try:
+    import numpy as np
+    import onnxruntime
+    import sentencepiece
+except ImportError as missing:
+    sys.exit(f"translate.py: error: needs {missing.name}: pip install onnxruntime numpy 'sentencepiece>=0.2.3'")
 
 HERE = Path(__file__).resolve().parent
 WINDOW_BYTES = 1 << 20  # of lines that are translated together
@@ -350,13 +353,16 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
 
 def windows() -> Iterator[list[str]]:
     """Yield the lines that are there, without waiting for more. Lines end at a line feed only."""
-    rest = b""
+    begun: list[bytes] = []  # blocks of a line that goes on
     while block := os.read(sys.stdin.fileno(), WINDOW_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
+        *lines, rest = block.split(b"\n")
         if lines:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun.clear()
             yield [line.decode("utf-8", errors="replace") for line in lines]
-    if rest:
-        yield [rest.decode("utf-8", errors="replace")]
+        begun.append(rest)
+    if last := b"".join(begun):
+        yield [last.decode("utf-8", errors="replace")]
 
 
 def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:

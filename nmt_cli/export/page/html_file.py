@@ -124,6 +124,8 @@ def check_replaceable(path: Path) -> None:
             raise InputError(f"{path}: is a directory; give the name of a file that ends in .html")
         if not path.parent.is_dir():
             raise InputError(f"{path.parent}: there is no such directory; make it first")
+        if path.exists() and not path.is_file():
+            raise InputError(message)
         if path.exists() or path.is_symlink():
             with path.open("rb") as file:
                 if GENERATOR.encode() not in file.read(_FIRST_BYTES):

@@ -17,11 +17,16 @@ export const WORD = new RegExp(
   `(?<![${IN_WORD}]|${JOINING})(?=(${LETTERS}(?:['’]${LETTERS})*))\\1(?![${IN_WORD}])`, "gu");
 export const FIRST_LETTER = new RegExp(`^([^${IN_WORD}]*)([${LETTER}])`, "u");
 export const STOP = new RegExp(`(?<=[${IN_WORD}])[.。।]$`, "u");
-const ENDING_BLANKS = new RegExp(`[${BLANK}]+$`, "u"), BEGINNING_BLANKS = new RegExp(`^[${BLANK}]+`, "u");
+const IS_BLANK = new RegExp(`[${BLANK}]`, "u"), BEGINNING_BLANKS = new RegExp(`^[${BLANK}]+`, "u");
 const CAPITAL = /\p{Uppercase}/u, SMALL = /\p{Lowercase}/u, TITLE = /\p{Lt}/u, ALPHANUMERIC = /[\p{L}\p{N}]/u;
 const TONOS = { Ά: "Α", Έ: "Ε", Ή: "Η", Ί: "Ι", Ό: "Ο", Ύ: "Υ", Ώ: "Ω" };
 
-export const withoutEndingBlanks = (text) => text.replace(ENDING_BLANKS, "");
+/** Returns a text without the blanks at its end, which a pattern would look for at each blank within. */
+export function withoutEndingBlanks(text) {
+  let end = text.length;
+  while (end && IS_BLANK.test(text[end - 1])) end -= 1;
+  return text.slice(0, end);
+}
 export const withoutBlanks = (text) => withoutEndingBlanks(text).replace(BEGINNING_BLANKS, "");
 export const wordsIn = (text) => text.match(WORD) ?? [];
 export const first = (text) => String.fromCodePoint(text.codePointAt(0));

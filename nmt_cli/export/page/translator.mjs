@@ -16,22 +16,43 @@ const REMEMBERED = 1_000; // sentences whose translations are kept while somebod
 // What ends with a dot and no sentence: initials, titles and some other words of European languages.
 const ABBREVIATED = new RegExp(
   "(?:^|[\\s(«„“\"'])(?:\\p{Lu}|Mrs?|Ms|Dr|Prof|St|Sr|Jr|Mme|Mlle|Sra|Srta|Dra|Hr|Frl|Nr|" +
-  "Jan|Feb|Aug|Sept|Oct|Okt|Nov|Dec|Dez|Fig|Vol|vs|ca|bzw)\\.\\s*$", "u");
+  "Jan|Feb|Aug|Sept|Oct|Okt|Nov|Dec|Dez|Fig|Vol|vs|ca|bzw)\\.$", "u");
+const ABBREVIATION = 8; // characters of the longest, with its dot and what stands before it
+const BLOCK = 4_096; // characters that are cut into sentences at once, or as many as the longest sentence has
+const TAIL = 64; // characters at the end of a sentence that are looked at
+
+/** Returns the sentences that a segmenter finds. It gets blocks of a text, as each segment holds a copy of its input. */
+function segmented(text, segmenter) {
+  const sentences = [];
+  for (let begin = 0, size = BLOCK; begin < text.length;) {
+    const own = Array.from(segmenter.segment(text.slice(begin, begin + size)), ({ segment }) => segment);
+    if (begin + size < text.length) own.pop(); // it may go on
+    for (const sentence of own) begin += sentence.length;
+    sentences.push(...own);
+    size = own.length ? BLOCK : 2 * size;
+  }
+  return sentences;
+}
 
 /** Returns the function that cuts a text into sentences, which are the text when they are joined. */
 export function splitterOf(language) {
   let cut = (text) => text.split(/(?<=[.!?…]["'»”]?\s+)(?=\S)/u);
   try {
     const segmenter = new Intl.Segmenter(language.replaceAll("_", "-"), { granularity: "sentence" });
-    cut = (text) => [...segmenter.segment(text)].map(({ segment }) => segment);
+    cut = (text) => segmented(text, segmenter);
   } catch { /* an older browser, or a name that is no language's */ }
   return (text) => {
     const sentences = [];
+    let tail = "";
     for (const part of cut(text)) {
-      if (ABBREVIATED.test(sentences.at(-1) ?? "")) sentences.push(sentences.pop() + part);
-      else sentences.push(part);
+      if (ABBREVIATED.test(tail.trimEnd().slice(-ABBREVIATION))) sentences.at(-1).push(part);
+      else {
+        sentences.push([part]);
+        tail = "";
+      }
+      tail = (tail + part).slice(-TAIL);
     }
-    return sentences;
+    return sentences.map((parts) => parts.join(""));
   };
 }
 

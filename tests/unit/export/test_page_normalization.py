@@ -97,6 +97,7 @@ def test_the_page_reads_and_restores_lines_as_nmt_translate_does(languages, know
     profile = TextProfile.of(training, languages[0])
     lines = [[varied(one, rng) for one in rng.sample(training, 2)] for _ in range(300)]
     lines += [["", ""], [" ", "."], ["constructor", "__proto__ a."], ["a b c", "a."], ["A b " * 700, "x."]]
+    lines += [["red" + " " * 80_000 + "car", "x."]]  # which took minutes
     lines += [["a\u0301b1 red car", "x."], ["Tom\x85", "tom"], ["tom is red\x85", "\x85tom."], ["a\u0301 b c", "a"]]
     profile = replace(profile, **changed)
     symbols = ["«x»", "<BT>"]

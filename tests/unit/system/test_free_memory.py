@@ -13,6 +13,14 @@ def group(name: str, most: str, now: int, cache: int = 0) -> dict[str, str]:
     return {f"sys/fs/cgroup/{name}memory.{kind}": text for kind, text in files.items()}
 
 
+def older_group(name: str, most: int, now: int, cache: int = 0) -> dict[str, str]:
+    files = {"limit_in_bytes": f"{most}\n", "usage_in_bytes": f"{now}\n", "stat": f"total_inactive_file {cache}\n"}
+    return {f"sys/fs/cgroup/memory/{name}memory.{kind}": text for kind, text in files.items()}
+
+
+OLDER = MACHINE | {"proc/self/cgroup": "9:memory:/job/a\n4:cpu,cpuacct:/job\n0::/\n"}
+
+
 @pytest.mark.parametrize(
     ("files", "free"),
     [
@@ -24,8 +32,23 @@ def group(name: str, most: str, now: int, cache: int = 0) -> dict[str, str]:
         (MACHINE | group("a/", str(GB), 2 * GB), 0),
         (MACHINE | group("", str(2 * GB), GB), GB),
         (MACHINE | {"proc/meminfo": "nonsense"}, None),
+        (OLDER | older_group("job/a/", 2**63 - 4096, GB), 8 * GB),
+        (OLDER | older_group("job/a/", 3 * GB, 2 * GB, cache=GB) | older_group("", 2**63 - 4096, GB), 2 * GB),
+        (OLDER | older_group("job/", GB, GB // 4), 3 * GB // 4),
     ],
-    ids=["unknown", "no limit", "none here", "two", "a cache", "of a group above", "of the container", "damaged"],
+    ids=[
+        "unknown",
+        "no limit",
+        "none here",
+        "two",
+        "a cache",
+        "of a group above",
+        "of the container",
+        "damaged",
+        "version 1, no limit",
+        "version 1",
+        "version 1, of a group above",
+    ],
 )
 def test_the_limit_of_a_container_or_a_service_limits_the_memory(tmp_path, monkeypatch, files, free):
     monkeypatch.setattr(free_memory, "ROOT", tmp_path)
