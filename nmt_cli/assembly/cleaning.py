@@ -52,7 +52,7 @@ def clean_corpus(
     _check_tag(texts, tag)
     rules = LINE_FILTERS if len(texts) == 1 else FILTERS
     dropping = dropping_filters(keep, drop, rules)
-    _check_readable_twice(texts, without)
+    _check_readable_twice(texts)
     made = [] if prefix is None else _cleaned_paths(texts, prefix, may_exist=dry_run)
     if not made and not dry_run:
         raise InputError("-o PREFIX is missing: name the new files, such as -o clean, or only count with --dry-run")
@@ -98,9 +98,9 @@ def _cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False
     return made
 
 
-def _check_readable_twice(texts: Sequence[str], without: Sequence[str]) -> None:
+def _check_readable_twice(texts: Sequence[str]) -> None:
     """Refuse texts that cannot be read twice, and one file as source and target."""
-    for path in (*texts, *without):
+    for path in texts:
         if is_standard_input(path) or is_special_file(path):
             raise InputError(f"{input_name(path)}: can be read only once, but cleaning reads twice. Give a file")
     if len(texts) > 1:

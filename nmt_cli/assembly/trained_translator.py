@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,9 +25,6 @@ from nmt_cli.translation.shortlist import read_shortlist
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder, fit_for
 from nmt_cli.translation.translator import Translator
-
-if TYPE_CHECKING:
-    import torch
 
 
 def open_translator(

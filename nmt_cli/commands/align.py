@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,9 +19,6 @@ from nmt_cli.commands.options import (
     ZeroShot,
 )
 from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def align(

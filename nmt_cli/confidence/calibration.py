@@ -53,13 +53,14 @@ class Calibration:
     def of_line(self, of_words: Sequence[float], log_prob: float) -> float:
         """Return the probability that a whole line is correct, from the probabilities of its words.
 
-        `log_prob` is the log-probability of the line, in nats. A line without words is wrong, because this is asked
-        only for lines with a source.
+        `log_prob` is the log-probability of the line, in nats. A line is never more probable than its worst word: the
+        regression of few lines may not hold for a line that a glossary or a prefix has made improbable. A line without
+        words is wrong, because this is asked only for lines with a source.
         """
         if not of_words:
             return 0.0
         features = line_features(of_words, log_prob)[None]
-        return float(self.lines.probabilities(features, features[:, 0])[0])
+        return min(float(self.lines.probabilities(features, features[:, 0])[0]), *of_words)
 
     def summary(self) -> str:
         """Return one line about the cross-validated quality."""

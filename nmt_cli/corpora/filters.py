@@ -74,7 +74,7 @@ FILTERS = (
     ),
 )  # fmt: skip
 """The filters of pairs, worst first: a dropped pair is listed under the first filter that drops it."""
-TOO_LITTLE = "too few pairs, or sides that are too alike, to learn from"
+TOO_LITTLE = "too few pairs that are translations of each other, or sides that are too alike, to learn from"
 """The reason why filters that learn from the corpus find nothing in it."""
 NAMES = tuple(filter_.name for filter_ in FILTERS)
 LINE_FILTERS = (

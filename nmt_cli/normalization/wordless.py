@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from nmt_cli.normalization.number_spans import number_spans
 from nmt_cli.normalization.step import RestoringStep
@@ -28,7 +29,8 @@ class Wordless(RestoringStep):
         if not text.strip() or len(text) > MAX_LENGTH or line.prefix or line.constraints or _has_words(line):
             return line
         begin = len(text) - len(text.lstrip())
-        return line.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
+        nothing = replace(line, locked=(), no_text=())  # of placeholders, which come back with the text
+        return nothing.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
         """Return the text in the place of what a model has generated."""

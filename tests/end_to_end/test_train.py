@@ -1322,13 +1322,13 @@ def test_a_configuration_of_the_users_is_kept_where_a_run_writes_its_own(nmt, co
 
 def test_a_training_leaves_alone_what_others_are_writing_in_its_directory(nmt, config: Path):
     run = config.parent / "run"
-    unfinished = run / ".test.fr.12.tmp"
+    unfinished = run / ".test.fr.0123456789abcdef.tmp"
     run.mkdir()
     unfinished.write_text("half a translation")
-    (run / ".config.yaml.12.tmp").write_text("half a configuration")
+    (run / ".config.yaml.0123456789abcdef.tmp").write_text("half a configuration")
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
     assert unfinished.read_text() == "half a translation"
-    assert not (run / ".config.yaml.12.tmp").exists()
+    assert not (run / ".config.yaml.0123456789abcdef.tmp").exists()
 
 
 def test_what_makes_no_tokenizer_may_change_before_the_first_checkpoint(nmt, config: Path, corpus: Path):

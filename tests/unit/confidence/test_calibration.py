@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,12 @@ def test_a_line_is_less_sure_than_its_least_sure_word_where_few_lines_are_known(
     fitted = fit(few, ORIGIN)
     sure, unsure = (fitted.of_line(words, -1.0) for words in ([0.99, 0.98], [0.99, 0.5]))
     assert 0.0 < unsure < sure < 0.98
+
+
+def test_a_line_is_never_surer_than_its_least_sure_word(calibration):
+    """With a weight of chance, an improbable line that a prefix has forced passed for certain."""
+    lines = replace(calibration.lines, weights=(0.1, -0.5, 0.1))
+    assert replace(calibration, lines=lines).of_line([0.9, 0.6], -1_000.0) == 0.6
 
 
 def test_a_line_without_words_is_wrong(calibration):

@@ -31,6 +31,14 @@ def test_a_text_without_words_is_copied(text):
     assert STEPS.undo(line, Translation("", "xyz")).text == text
 
 
+@pytest.mark.parametrize("text", ["%s", "{name}", "__URL__", "%s: %d", "12 %s 13", "<b>%s</b>", "<b>12:30</b> {x} 😀"])
+def test_a_text_of_placeholders_alone_is_copied(text):
+    steps = STEPS.with_markup()
+    line = steps.read(text)
+    assert line.text == ""
+    assert steps.undo(line, Translation("", "xyz")).text == text
+
+
 @pytest.mark.parametrize("text", ["From:", "OK", "Hello", "10 km", "IP 192.168.0.1", "a", "2024年", "12th", "am"])
 def test_a_text_with_a_word_is_translated(text):
     assert STEPS.read(text).text != ""

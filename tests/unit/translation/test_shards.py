@@ -133,9 +133,9 @@ def test_killed_while_a_shard_is_put_in_its_place_it_is_whole_or_made_again(tmp_
         with pytest.raises(KeyboardInterrupt):
             work(corpus)
     (tmp_path / "out" / FOLDER / "joined").mkdir(exist_ok=True)
-    (tmp_path / "out" / FOLDER / "joined/.a.txt.99.tmp").write_bytes(b"torn")
+    (tmp_path / "out" / FOLDER / "joined/.a.txt.0123456789abcdef.tmp").write_bytes(b"torn")
     (tmp_path / "out" / FOLDER / "parts/a.txt").mkdir(exist_ok=True, parents=True)
-    (tmp_path / "out" / FOLDER / "parts/a.txt/.00000001.99.tmp").write_bytes(b"torn")
+    (tmp_path / "out" / FOLDER / "parts/a.txt/.00000001.0123456789abcdef.tmp").write_bytes(b"torn")
     again = begin(tmp_path / "out", sources[0])
     work(again)
     again.close()
