@@ -371,6 +371,6 @@ def test_a_page_takes_the_place_of_no_pipe(nmt, tmp_path, model):
 def test_the_program_reads_a_long_line_in_linear_time(tmp_path, exported):
     """64 MB in blocks of a pipe took minutes."""
     code = "from translate import windows; print(*[len(line) for window in windows() for line in window])"
-    command = f"(head -c 64000000 /dev/zero | tr '\\0' a; printf '\\nb\\nc') | {sys.executable} -c '{code}'"
+    command = f"(head -c 64000000 /dev/zero | tr '\\0' a; printf '\\nb\\nc') | {sys.executable} -B -c '{code}'"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, check=False, cwd=exported)
     assert ran.stdout == b"64000000 1 1\n", ran.stderr

@@ -157,7 +157,9 @@ def test_sentences_enter_the_search_that_runs(engine, held):
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
     assert len(held.searches) == 1
-    assert [sorted(group) for group in held.entered] == [["the car"], ["the cat", "the dog", "the sun"]]
+    # One that reaches the worker a moment later enters a step later.
+    assert held.entered[0] == ["the car"]
+    assert sorted(one for group in held.entered[1:] for one in group) == ["the cat", "the dog", "the sun"]
 
 
 @pytest.mark.parametrize("at_once", others_slow(20, 2))
