@@ -29,7 +29,7 @@ _NEXT_MARK = {
     "<!--": re.compile("-->"),
     "<?": re.compile(r"\?>"),
 }
-"""What ends a part: of ordinary text, and behind each mark from which on `&` is an ordinary character."""
+"""The end of a part of ordinary text, and of one behind each mark from which on `&` is an ordinary character."""
 _UNFINISHED = re.compile(r"[&<\]?-]")
 """A character with which a reference or a mark begins."""
 _LONGEST = 43
