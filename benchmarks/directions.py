@@ -4,9 +4,9 @@ English with French, Vietnamese and Chinese, split as `benchmarks.defaults` spli
 are those that `nmt init` writes, and those of several what `nmt init --direction` writes; then fine-tuned models of one
 direction each, and `nmt improve` on top, with the English side of the French text. A training text of several
 directions has no sentence of any test or dev set on either side. Each model is scored on its test sets after the
-processor minutes of `MINUTES`, one of several directions after the sum of theirs, and then, when all have come so far,
-at its end. A run that is stopped goes on when the same command is started again; what has been scored is in the results
-and is not made again.
+processor minutes of `MINUTES`, one of several directions after the sum of theirs, a fine-tuned one after as many more
+as a model of its direction has; and then, when all have come so far, at its end. A run that is stopped goes on when the
+same command is started again; what has been scored is in the results and is not made again.
 
     python -m benchmarks.directions                            all systems, two lanes, one thread each
     python -m benchmarks.directions --systems many-en-5 vi-en  some of them
@@ -37,7 +37,7 @@ from benchmarks.defaults import MAX_HELD_OUT, TATOEBA, split
 from benchmarks.runs import metrics, nmt
 
 RESULTS = Path("docs/studies/directions.jsonl")
-MINUTES = {"vi": 10, "zh": 20, "fr": 40}
+MINUTES = {"vi": 8, "zh": 16, "fr": 32}
 """Processor minutes of a model for a language with English, one way; several directions have their sum."""
 QUICK_PAIRS, QUICK_MINUTES = 1_500, 0.2
 QUICK = (
@@ -62,7 +62,7 @@ class System:
     ways: tuple[Way, ...]
     overrides: tuple[str, ...] = ()
     origin: str | None = None
-    """The system from whose end it is fine-tuned."""
+    """The system that it is fine-tuned from, as that is at the end of the same phase."""
     is_improved: bool = False
 
     @property
@@ -109,20 +109,20 @@ def main() -> None:
         systems = _wanted(_systems(), asked.systems)
         study.prepare()
         for phase in asked.phases:
-            of_phase = [system for system in systems if phase == "end" or system.origin is None]
+            of_phase = [system for system in systems if phase == "end" or not system.is_improved]
             _in_lanes(study, phase, [(system, seed) for seed in asked.seeds for system in of_phase], asked.lanes)
     study.show()
 
 
 def _wanted(systems: Sequence[System], names: Sequence[str] | None) -> list[System]:
-    """Return the systems of these names, with those that they go out from."""
+    """Return the systems of these names in their order, those that they go out from before them."""
     if names is None:
         return list(systems)
     known = {system.name: system for system in systems}
     if unknown := [name for name in names if name not in known]:
         raise SystemExit(f"no system {', '.join(unknown)}; there are: {', '.join(known)}")
-    needed = {*names, *(known[name].origin for name in names)}
-    return [system for system in systems if system.name in needed]
+    needed = dict.fromkeys(one for name in names for one in (known[name].origin, name) if one is not None)
+    return [known[name] for name in needed]
 
 
 def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lanes: int) -> None:
@@ -278,15 +278,14 @@ class _Study:
 
     def make(self, system: System, seed: int, phase: str) -> None:
         """Train a system to its minutes or to its end, and score it there."""
-        run = self._directory / "models" / f"{_file_name(system.name)}-{seed}"
+        run = self._run(system, seed, phase)
         done = {row["phase"] for row in self._rows() if (row["system"], row["seed"]) == (system.name, seed)}
         if phase in done and run.exists():
             return
         run.parent.mkdir(parents=True, exist_ok=True)
         overrides = [f"seed={seed}", "training.threads=1", *system.overrides, *(QUICK if self._is_quick else ())]
         if system.origin is not None:
-            origin = self._directory / "models" / f"{_file_name(system.origin)}-{seed}"
-            overrides.append(f"training.init_from={origin}")
+            overrides.append(f"training.init_from={self._directory / 'models' / f'{_file_name(system.origin)}-{seed}'}")
         words = ["--config", str(self._config(system)), *(word for one in overrides for word in ("--set", one))]
         log = run.with_name(f"{run.name}.log")
         if system.is_improved:
@@ -296,6 +295,11 @@ class _Study:
             minutes = QUICK_MINUTES if self._is_quick else system.minutes
             _train(run, words, log, 60 * minutes if phase == "equal" else None)
         self._score(system, seed, run, phase, log)
+
+    def _run(self, system: System, seed: int, phase: str) -> Path:
+        """Return the directory of a run; a fine-tuned model has one for each phase of its origin."""
+        of_phase = f"-{phase}" if system.origin is not None else ""
+        return self._directory / "models" / f"{_file_name(system.name)}-{seed}{of_phase}"
 
     def _score(self, system: System, seed: int, run: Path, phase: str, log: Path) -> None:
         nmt("evaluate", "--model", str(run), "--threads", "1", log=log)

@@ -366,7 +366,8 @@ def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
             return None
         numbers, some = zip(*taken, strict=True)
         # An untrained model does not end by itself: every output is as long as its source, in both models.
-        return NewSentences(numbers, list(map(len, some)), models.start(pad_sources(some, multiple=MULTIPLE), 1))
+        state = models.start(pad_sources(some, multiple=MULTIPLE), 1)
+        return NewSentences(numbers, list(map(len, some)), state, [False] * len(some))
 
     vocabulary, options = Vocabulary(BOS, EOS, (PAD, EOS)), DecodingOptions(beam_size=beam)
     found = beam_search(models, begin, vocabulary, options, at_once=at_once(sources))

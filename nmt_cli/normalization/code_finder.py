@@ -71,6 +71,11 @@ def _table(finder: CodeFinder) -> _Table:
     return _Table(finder.conventions)
 
 
+@cache
+def _habits() -> _Table:
+    return _Table(HABIT)
+
+
 @dataclass(frozen=True)
 class CodeFinder:
     """Finds codes; which conventions count is told by the flags of a message and by the habits of a text."""
@@ -133,6 +138,8 @@ class CodeFinder:
 
     def codes(self, text: str, each: Each = iter) -> Iterator[Code]:
         """Yield the codes of a text from left to right. `each` passes matches on, as they are found."""
+        if not may_have_codes(text):  # as most: looking at each place takes long
+            return
         bbcode = _both_ways(text)
         has_escapes = "\\" in text and not _NO_ESCAPES.search(text)
         table = _table(self)
@@ -264,7 +271,7 @@ def is_format(flag: str) -> bool:
 def habits_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the names of the ambiguous conventions that some texts show: by two codes, or two texts with one key, of
     which one begins a word. A key may stand within words too, as in `E&xit`, but `rock&roll` shows none."""
-    table = _Table(HABIT)
+    table = _habits()
     counts: Counter[str] = Counter()
     begins_word = False
     for text in texts:

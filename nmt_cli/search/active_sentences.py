@@ -5,7 +5,7 @@ Shapes: L active sentences, K beam, N = L x K rows, T target so far, S source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ class ActiveSentences:
     state: SearchState
     """The model's state of all rows."""
     attention_N: Sequence[AttentionHistory | None] | None = None
-    """The attention of each row; None if it is not asked for."""
+    """The attention of each row, which is None where it is not recorded; None in all if that is so everywhere."""
     constraint_state: ConstraintState | None = None
     """State of the rows among the constraints; None where no sentence of the search has any."""
 
@@ -75,13 +75,22 @@ class ActiveSentences:
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
     def histories(self) -> Sequence[AttentionHistory | None]:
-        """Return the attention of each row, which is None before its first piece."""
+        """Return the attention of each row, which is None before its first piece, and where it is not recorded."""
         return self.attention_N or [None] * self.totals_LK.numel()
 
-    def add_weights(self, weights_NS: Tensor) -> None:
-        """Append the attention weights of one more piece in each row; source padding may differ from before."""
-        weights_NS = weights_NS.to(torch.float32)
-        self.attention_N = [AttentionHistory(before, weights_NS, row) for row, before in enumerate(self.histories())]
+    def add_weights(self, weights_NS: Tensor, recorded: Set[int]) -> None:
+        """Append the attention weights of one more piece in the rows of some sentences.
+
+        The padding of the sources may differ from before.
+        """
+        if recorded.isdisjoint(self.sentences):
+            return
+        weights_NS, before_N = weights_NS.to(torch.float32), self.histories()
+        is_own = [sentence in recorded for sentence in self.sentences for _ in range(self.width)]
+        self.attention_N = [
+            AttentionHistory(before, weights_NS, row) if own else before
+            for row, (before, own) in enumerate(zip(before_N, is_own, strict=True))
+        ]
 
     def extended(
         self,

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.search.active_sentences import ActiveSentences, AttentionHistory
+from nmt_cli.search.active_sentences import ActiveSentences
 from nmt_cli.search.constrained_step import predict
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraint_state import ConstraintState
@@ -69,6 +69,8 @@ class NewSentences(NamedTuple):
     """The most pieces of a hypothesis of each sentence, </s> included."""
     state: SearchState
     """The encoded sentences, one row each."""
+    with_weights: Sequence[bool]
+    """For each sentence, whether its hypotheses get their attention weights."""
 
 
 IsEndless = Callable[[int, Sequence[int]], bool]
@@ -132,12 +134,17 @@ class _Search:
     """The most pieces of a hypothesis of each active sentence, </s> included."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
     """Finished hypotheses of each active sentence."""
+    recorded: set[int] = field(default_factory=set)
+    """Active sentences whose attention weights are recorded."""
 
     def begin(self, new: NewSentences) -> ActiveSentences:
         """Return sentences before their first step."""
         sentences = new.numbers
         self.max_lengths |= zip(sentences, new.max_lengths, strict=True)
         self.finished |= {sentence: [] for sentence in sentences}
+        self.recorded |= {
+            sentence for sentence, is_recorded in zip(sentences, new.with_weights, strict=True) if is_recorded
+        }
         active = ActiveSentences(
             sentences=list(sentences),
             first_columns=[0] * len(sentences),
@@ -163,14 +170,14 @@ class _Search:
         padded = [[0] * (longest - len(ids)) + list(ids) for ids in beginnings]
         active.prefixes_LKT = torch.tensor(padded, dtype=torch.long).unsqueeze(1)
         active.last_ids_N = torch.tensor([(bos, *ids)[-1] for ids in beginnings], dtype=torch.long)
-        if self.options.with_alignment and weights_NTS is not None:
-            active.attention_N = [None] * len(beginnings)
+        if weights_NTS is not None:
             for column in range(longest):
-                before_N, weights_NS = active.attention_N, weights_NTS[:, column].to(torch.float32)
-                active.attention_N = [
-                    AttentionHistory(before, weights_NS, row) if column >= first else None
-                    for row, (before, first) in enumerate(zip(before_N, active.first_columns, strict=True))
-                ]
+                begun = {
+                    sentence
+                    for sentence, first in zip(active.sentences, active.first_columns, strict=True)
+                    if column >= first
+                }
+                active.add_weights(weights_NTS[:, column], self.recorded & begun)
 
     def join(self, active: ActiveSentences, new: ActiveSentences) -> ActiveSentences:
         """Return the sentences of both together; both have the same number of rows for each sentence."""
@@ -189,7 +196,7 @@ class _Search:
             totals_LK=torch.cat([active.totals_LK, new.totals_LK]),
             last_ids_N=torch.cat([active.last_ids_N, new.last_ids_N]),
             state=self.model.join(active.state, new.state),
-            attention_N=[*active.histories(), *new.histories()] if self.options.with_alignment else None,
+            attention_N=[*active.histories(), *new.histories()] if self.recorded else None,
             constraint_state=active.constraint_state
             and new.constraint_state
             and active.constraint_state.join(new.constraint_state),
@@ -202,8 +209,8 @@ class _Search:
 
         # 1. Predict the next piece of each row.
         (log_probs_NV, weights_NS, state, pieces_NV), constrained = predict(self.model, active, self.masks)
-        if self.options.with_alignment and weights_NS is not None:
-            active.add_weights(weights_NS)
+        if weights_NS is not None:
+            active.add_weights(weights_NS, self.recorded)
 
         # 2. Forbid what may not follow.
         self._forbid(log_probs_NV, pieces_NV, active)
@@ -242,6 +249,7 @@ class _Search:
             if is_done:
                 by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
                 del self.max_lengths[sentence]
+                self.recorded.discard(sentence)
                 yield sentence, by_score[: self.options.n_best]
 
         # 7. Go on with the others.

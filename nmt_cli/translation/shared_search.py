@@ -23,7 +23,7 @@ from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.rows import padded_width
-from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent, Wanted
+from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent
 from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.translator import PartByPart, Translator
 
@@ -49,12 +49,10 @@ class Kind(NamedTuple):
     """Class of the request; 0 for small ones, whose sentences of several lengths are searched together."""
     width: int
     """The most positions of a source. For small requests that is 64, 128, 256, and so on."""
-    wanted: Wanted
+    n_best: int
     terms: TermFinder | None
     has_constraints: bool
     """True if the search may not generate what it likes, as where a sentence has a number to keep."""
-    has_weights: bool
-    """True if the search records its weights, as where a sentence has brackets that the model does not know."""
 
 
 @dataclass(slots=True, eq=False)
@@ -379,11 +377,9 @@ def kind_of(job: Job, part: Part) -> Kind:
         while shared < width:
             shared *= 2
         width = shared
-    wanted, terms = task.wanted, None
-    if wanted.glossary is not None:
-        wanted, terms = replace(wanted, glossary=None), job.translator.terms
-    is_bound = bool(wanted.prefix) or terms is not None or part.constraints is not None
-    return Kind(task.direction, task.size, width, wanted, terms, is_bound, part.needs_weights)
+    terms = None if task.wanted.glossary is None else job.translator.terms
+    is_bound = bool(task.wanted.prefix) or terms is not None or part.constraints is not None
+    return Kind(task.direction, task.size, width, job.translator.options.n_best, terms, is_bound)
 
 
 def _told(error: Exception) -> NmtError:

@@ -254,16 +254,15 @@ class Translator:
 
         At most `at_once` are searched together, by default as many as the length of the first allows. Sentences of like
         length are searched faster. In fp32 the hypotheses depend on neither. `more` returns further parts while
-        the search runs, at most as many as it is asked for. These have no constraints, and need weights
-        if the others do.
+        the search runs, at most as many as it is asked for. These have no constraints.
         """
-        at_once, options = at_once or self.at_once(padded_width(parts[0].ids)), _options_for(parts, self.options)
+        at_once = at_once or self.at_once(padded_width(parts[0].ids))
         while True:
             queue = _Queue(self, deque(parts), more)
             try:
                 for done in beam_search(
-                    self.models, queue.begin, self._vocabulary(parts), options, at_once=at_once, observe=observe,
-                    masks=self._masks(parts), is_endless=queue.is_endless,
+                    self.models, queue.begin, self._vocabulary(parts), self.options, at_once=at_once,
+                    observe=observe, masks=self._masks(parts), is_endless=queue.is_endless,
                 ):  # fmt: skip
                     yield None if done is None else _found(self, queue.live.pop(done[0]), done[1])
                 return
@@ -291,7 +290,8 @@ class Translator:
         return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), *known)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
-        options, limits = _options_for(parts, self.options), _limits(parts, self.options)
+        with_weights, limits = any(part.needs_weights for part in parts), _limits(parts, self.options)
+        options = self.options.model_copy(update={"with_alignment": with_weights})
         copies = options.n_best
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
         drawn = sample(
@@ -355,7 +355,8 @@ class _Queue:
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
-        return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts))
+        weights = [part.needs_weights for part in parts]
+        return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts), weights)
 
     def is_endless(self, number: int, ids: Sequence[int]) -> bool:
         """Return True if the translations of a part that begin with these pieces only repeat themselves."""
@@ -378,11 +379,6 @@ def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> 
         return part, hypotheses
     options = translator.options.model_copy(update={"no_repeat_ngram": 0})
     return next(replace(translator, options=options).search([part]))
-
-
-def _options_for(parts: Sequence[Part], options: DecodingOptions) -> DecodingOptions:
-    """Return the options of a search, which records its weights if one of the parts needs them."""
-    return options.model_copy(update={"with_alignment": any(part.needs_weights for part in parts)})
 
 
 def _limits(parts: Sequence[Part], options: DecodingOptions) -> list[int]:

@@ -147,7 +147,8 @@ def test_the_beam_finds_what_the_search_of_nmt_finds(browser, no_repeat_ngram, a
     options = DecodingOptions(
         beam_size=width, n_best=width, length_penalty=alpha, no_repeat_ngram=no_repeat_ngram,
     )  # fmt: skip
-    steps = beam_search(model, in_order(model.start, [limit] * 12), VOCABULARY, options, at_once=12)
+    begin = in_order(model.start, [limit] * 12, with_weights=options.with_alignment)
+    steps = beam_search(model, begin, VOCABULARY, options, at_once=12)
     for sentence, hypotheses in filter(None, steps):
         settings = {
             "bos": VOCABULARY.bos, "eos": VOCABULARY.eos, "banned": VOCABULARY.banned, "lengthPenalty": alpha,

@@ -14,11 +14,17 @@ from nmt_cli.search.extensions import FOLDS, best_extensions
 from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram_ends
 
 
-def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, at_once=1000, **options):
+def search(
+    model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, at_once=1000, weighed=None, **options
+):
     sentences = range(len(max_lengths)) if sentences is None else sentences
     steps = beam_search(
         model,
-        in_order(lambda numbers: model.start([sentences[number] for number in numbers]), max_lengths),
+        in_order(
+            lambda numbers: model.start([sentences[number] for number in numbers]),
+            max_lengths,
+            with_weights=options.get("with_alignment", False) if weighed is None else weighed,
+        ),
         vocabulary,
         DecodingOptions(**options),
         at_once=at_once,
@@ -184,6 +190,19 @@ def test_weights_follow_their_hypothesis_through_every_reordering():
 
 def test_weights_are_absent_where_they_were_not_asked_for():
     assert all(best.weights_TS is None for (best,) in search(TableModel(3, 5), [4] * 3, beam_size=2))
+
+
+def test_sentences_with_and_without_weights_are_searched_together():
+    """Fails if what is recorded is kept by row, or only where the first sentences ask for it."""
+    limits, options = [2 + sentence % 6 for sentence in range(12)], {"beam_size": 3, "n_best": 3, "at_once": 4}
+    weighed = {3, 4, 8, 11}
+    mixed = search(TableModel(12, 6), limits, weighed=weighed, **options)
+    for sentence, (found, expected) in enumerate(
+        zip(mixed, search(TableModel(12, 6), limits, with_alignment=True, **options), strict=True)
+    ):
+        assert list(map(comparable, found)) == list(map(comparable, expected))
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one.weights_TS, other.weights_TS) if sentence in weighed else one.weights_TS is None
 
 
 def test_a_search_ends_as_soon_as_nothing_can_become_better():

@@ -20,7 +20,7 @@ def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULA
         if constraints and any(constraints)
         else None
     )
-    begin = in_order(model.start, max_lengths)
+    begin = in_order(model.start, max_lengths, with_weights=decoding.with_alignment)
     found = dict(filter(None, beam_search(model, begin, vocabulary, decoding, at_once=at_once, masks=masks)))
     return [found[number] for number in range(len(max_lengths))]
 

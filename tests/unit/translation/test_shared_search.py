@@ -524,7 +524,7 @@ def test_what_is_refused_costs_no_work_and_leaves_nothing_behind(engine, held, m
 
 
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
-    """Requests of different kinds do not share a search."""
+    """Those without a glossary share a search."""
     search = opened(open_translator([model], threads=1, confidence=True))
     (engine,) = search.engines
     glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
@@ -586,6 +586,19 @@ def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_ot
 def test_sentences_of_small_requests_share_searches_of_few_widths(translator, size, widths):
     job = Job(1, SentenceTask(0, (), size=size), translator, None)
     assert {count: kind_of(job, Part(0, 0, 0, (5,) * count, ())).width for count in widths} == widths
+
+
+def test_what_is_told_beside_a_translation_needs_no_search_of_its_own(translator):
+    """Few clients with alignments would have searches of few rows, which cost much."""
+
+    def kind(wanted: Wanted, *, needs_weights: bool = False):
+        own = replace(translator, options=translator.options.model_copy(update={"n_best": wanted.n_best}))
+        part = Part(0, 0, 0, (5,) * 9, (), needs_weights=needs_weights)
+        return kind_of(Job(1, SentenceTask(0, (), wanted), own, None), part)
+
+    assert kind(ONE) == kind(ONE, needs_weights=True)
+    assert kind(ONE) == kind(Wanted(with_alignment=True), needs_weights=True) == kind(Wanted(with_confidence=True))
+    assert len({kind(ONE), kind(Wanted(2)), kind(Wanted(prefix="the"))}) == 3
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])

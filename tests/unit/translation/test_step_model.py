@@ -69,9 +69,8 @@ def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=No
     limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
     decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
     masks = None if constraints is None else ConstraintMasks(constraints, vocabulary, limits, decoding.glossary_weight)
-    steps = beam_search(
-        trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, masks=masks
-    )
+    begin = in_order(start, limits, with_weights=decoding.with_alignment)
+    steps = beam_search(trained, begin, vocabulary, decoding, at_once=at_once, observe=observe, masks=masks)
     found = dict(filter(None, steps))
     return [found[number] for number in range(len(ids))]
 
