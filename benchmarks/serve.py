@@ -2,7 +2,9 @@
 
 `python -m benchmarks.serve --model DIR --text FILE`; each line of FILE is a request, unless `--request-lines` says
 otherwise. The server, `nmt translate` and the search alone take turns, so that whatever else the machine does falls on
-all of them. With `--search`, the clients are threads beside one worker, without HTTP, and the processor time of its
+all of them. The clients share the processors with the server; they are one thread, which takes a tenth of a millisecond
+for a request. `--against` names a directory with another version and its `.venv`, whose server takes turns too, with
+its defaults. With `--search`, the clients are threads beside one worker, without HTTP, and the processor time of its
 searches and of the translator is compared, which other programs change little.
 """
 
@@ -12,19 +14,21 @@ import argparse
 import http.client
 import json
 import re
+import selectors
+import socket
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
 NMT = (sys.executable, "-m", "nmt_cli")
+JSON = "Content-Type: application/json"
 
 
 def main() -> None:
@@ -38,6 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--against", type=Path, help="the directory of another version, which has a .venv")
     parser.add_argument("--search", action="store_true", help="compare the processor time of the searches alone")
     asked = parser.parse_args()
     with asked.text.open(encoding="utf-8") as text:
@@ -47,35 +52,77 @@ def main() -> None:
         return
     workers = ("--threads", str(asked.threads), "--workers", str(asked.workers))
     options = ("--model", str(asked.model), *workers)
-    with running(options) as (port, languages, process):
-        crowd_and_file(asked, lines, options, port, languages)
+    with ExitStack() as stack:
+        port, languages, process = stack.enter_context(running(NMT, options))
+        servers = {"server": port}
+        if asked.against is not None:
+            other = (str(asked.against / ".venv/bin/nmt"),)
+            servers["other version"], _, _ = stack.enter_context(running(other, ("--model", str(asked.model))))
+        crowd_and_file(asked, lines, options, servers, languages)
         one_and_search(asked, lines, port, languages)
         beside_a_book(lines, port, languages)
         print(f"memory of the server: {memory(process.pid) / 1e6:.0f} MB")
 
 
 def crowd_and_file(
-    asked: argparse.Namespace, lines: Sequence[str], options: Sequence[str], port: int, languages: tuple[str, str]
+    asked: argparse.Namespace,
+    lines: Sequence[str],
+    options: Sequence[str],
+    servers: Mapping[str, int],
+    languages: tuple[str, str],
 ) -> None:
-    """Compare the sentences/s of many clients with those of `nmt translate` on the same lines."""
-    speeds: dict[str, list[float]] = {"server": [], "nmt translate": []}
-    waits: list[float] = []
-    size = asked.request_lines
-    texts = ["\n".join(request) for request in requests_of(lines, size)]
-    for _ in range(asked.rounds):
+    """Compare the sentences/s of many clients of some servers with those of `nmt translate` on the same lines."""
+    speeds: dict[str, list[float]] = {name: [] for name in (*servers, "nmt translate")}
+    waits: dict[str, list[float]] = {name: [] for name in servers}
+    texts = ["\n".join(request) for request in requests_of(lines, asked.request_lines)]
+    for number in range(asked.rounds):
         speeds["nmt translate"].append(of_a_file(lines, options))
-        began = time.perf_counter()
-        # All take from one iterator, so that all are at work until the end.
-        left = [iter(texts)] * asked.clients
-        with ThreadPoolExecutor(asked.clients) as pool:
-            for taken in pool.map(partial(latencies, port, languages), left):
-                waits += taken
-        speeds["server"].append(len(lines) / (time.perf_counter() - began))
-    server, file = (statistics.median(speeds[name]) for name in ("server", "nmt translate"))
-    print(f"{asked.clients} clients: {server:.1f} sentences/s; nmt translate: {file:.1f}; ratio {server / file:.2f}")
-    print(
-        f"  an answer takes {1000 * statistics.median(waits):.0f} ms in the median, {1000 * high(waits):.0f} for 95 %"
-    )
+        for name, port in sorted(servers.items(), reverse=number % 2 == 1):
+            began = time.perf_counter()
+            waits[name] += waits_of_crowd(port, languages, texts, asked.clients)
+            speeds[name].append(len(lines) / (time.perf_counter() - began))
+    file = statistics.median(speeds["nmt translate"])
+    print(f"nmt translate: {file:.1f} sentences/s")
+    for name, own in waits.items():
+        speed = statistics.median(speeds[name])
+        print(f"{asked.clients} clients, {name}: {speed:.1f} sentences/s; ratio to nmt translate {speed / file:.2f}")
+        print(
+            f"  an answer takes {1000 * statistics.median(own):.0f} ms in the median, {1000 * high(own):.0f} for 95 %"
+        )
+
+
+def waits_of_crowd(port: int, languages: tuple[str, str], texts: Sequence[str], clients: int) -> list[float]:
+    """Return the seconds of each request of some clients at once, each of which asks again when it has its answer."""
+    waiting, left, waits = selectors.DefaultSelector(), iter(texts), []
+
+    def ask(client: socket.socket) -> bool:
+        """Send the next text, if there is one."""
+        if (text := next(left, None)) is None:
+            return False
+        body = json.dumps({"q": text, "source": languages[0], "target": languages[1]}).encode()
+        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        waiting.register(client, selectors.EVENT_READ, (time.perf_counter(), bytearray()))
+        return True
+
+    for _ in range(min(clients, len(texts))):
+        ask(socket.create_connection(("127.0.0.1", port)))
+    while waiting.get_map():
+        for key, _ in waiting.select():
+            client, (began, answer) = key.fileobj, key.data
+            assert isinstance(client, socket.socket)
+            answer += client.recv(65_536)
+            head, _, body = bytes(answer).partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            if length is None or len(body) < int(length[1]):
+                assert answer, "the server has closed a connection"
+                continue
+            assert head.startswith(b"HTTP/1.1 200 "), head
+            waits.append(time.perf_counter() - began)
+            waiting.unregister(client)
+            if not ask(client):
+                client.close()
+    return waits
 
 
 def requests_of(lines: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -181,7 +228,7 @@ def latencies(port: int, languages: tuple[str, str], texts: Iterable[str]) -> li
     for text in texts:
         body = json.dumps({"q": text, "source": languages[0], "target": languages[1]})
         began = time.perf_counter()
-        connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/translate", body, dict([JSON.split(": ")]))
         answer = connection.getresponse()
         answer.read()
         taken.append(time.perf_counter() - began)
@@ -196,9 +243,11 @@ def high(taken: Sequence[float]) -> float:
 
 
 @contextmanager
-def running(options: Sequence[str]) -> Iterator[tuple[int, tuple[str, str], subprocess.Popen[bytes]]]:
+def running(
+    nmt: Sequence[str], options: Sequence[str]
+) -> Iterator[tuple[int, tuple[str, str], subprocess.Popen[bytes]]]:
     """Give the port of a server, its languages and its process."""
-    command = (*NMT, "serve", "--port", "0", "--max-characters", "10000000", *options)
+    command = (*nmt, "serve", "--port", "0", "--max-characters", "10000000", *options)
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             assert process.stderr is not None

@@ -1,6 +1,6 @@
 """The partial hypotheses of sentences that are searched together.
 
-Shapes: L active sentences, K beam, N = L x K rows, T target so far, S source.
+Shapes: L active sentences, K beam, N = L x K rows, R rows whose attention is recorded, T target so far, S source.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ class AttentionHistory(NamedTuple):
     """
 
     before: AttentionHistory | None
-    weights_NS: Tensor
-    """The weights of all rows of a step."""
+    weights_RS: Tensor
+    """The recorded weights of a step."""
     row: int
-    """The row of this hypothesis."""
+    """The row of this hypothesis among them."""
 
     def stacked(self) -> Tensor:
         """Return the weights (T, S) of all pieces. What a step had less of source padding is 0."""
         links = [self]
         while (before := links[-1].before) is not None:
             links.append(before)
-        weights_TS = torch.zeros(len(links), max(link.weights_NS.shape[1] for link in links))
+        weights_TS = torch.zeros(len(links), max(link.weights_RS.shape[1] for link in links))
         for weights_S, link in zip(weights_TS, reversed(links), strict=True):
-            weights_S[: link.weights_NS.shape[1]] = link.weights_NS[link.row]
+            weights_S[: link.weights_RS.shape[1]] = link.weights_RS[link.row]
         return weights_TS
 
 
@@ -83,14 +83,19 @@ class ActiveSentences:
 
         The padding of the sources may differ from before.
         """
-        if recorded.isdisjoint(self.sentences):
-            return
-        weights_NS, before_N = weights_NS.to(torch.float32), self.histories()
-        is_own = [sentence in recorded for sentence in self.sentences for _ in range(self.width)]
-        self.attention_N = [
-            AttentionHistory(before, weights_NS, row) if own else before
-            for row, (before, own) in enumerate(zip(before_N, is_own, strict=True))
+        width = self.width
+        rows = [
+            place * width + rank
+            for place, sentence in enumerate(self.sentences)
+            if sentence in recorded
+            for rank in range(width)
         ]
+        if not rows:
+            return
+        weights_RS, attention_N = weights_NS[rows].to(torch.float32), [*self.histories()]
+        for own, row in enumerate(rows):
+            attention_N[row] = AttentionHistory(attention_N[row], weights_RS, own)
+        self.attention_N = attention_N
 
     def extended(
         self,
