@@ -279,9 +279,11 @@ class _Study:
     def make(self, system: System, seed: int, phase: str) -> None:
         """Train a system to its minutes or to its end, and score it there."""
         run = self._run(system, seed, phase)
-        done = {row["phase"] for row in self._rows() if (row["system"], row["seed"]) == (system.name, seed)}
-        if phase in done and run.exists():
+        if phase in self._phases_done(system.name, seed) and run.exists():
             return
+        for name in (system.name, system.origin):
+            if phase == "equal" and "end" in self._phases_done(name, seed):
+                raise SystemExit(f"{name} {seed} has come to its end, so it has no state at equal minutes any more")
         run.parent.mkdir(parents=True, exist_ok=True)
         overrides = [f"seed={seed}", "training.threads=1", *system.overrides, *(QUICK if self._is_quick else ())]
         if system.origin is not None:
@@ -323,6 +325,9 @@ class _Study:
         print(f"{system.name} {seed}, {phase}: {told} ({row['minutes']} minutes)", file=sys.stderr, flush=True)
 
     # The tables -----------------------------------------------------------------------------------------------------
+
+    def _phases_done(self, name: str | None, seed: int) -> set[str]:
+        return {row["phase"] for row in self._rows() if (row["system"], row["seed"]) == (name, seed)}
 
     def _rows(self) -> list[dict[str, Any]]:
         if not self._results.exists():

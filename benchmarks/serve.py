@@ -57,7 +57,9 @@ def main() -> None:
         servers = {"server": port}
         if asked.against is not None:
             other = (str(asked.against / ".venv/bin/nmt"),)
-            servers["other version"], _, _ = stack.enter_context(running(other, ("--model", str(asked.model))))
+            other_options = ("--model", str(asked.model))
+            print(f"server: {' '.join(options)}; other version: {' '.join(other_options)}")
+            servers["other version"], _, _ = stack.enter_context(running(other, other_options))
         crowd_and_file(asked, lines, options, servers, languages)
         one_and_search(asked, lines, port, languages)
         beside_a_book(lines, port, languages)
@@ -101,21 +103,24 @@ def waits_of_crowd(port: int, languages: tuple[str, str], texts: Sequence[str], 
             return False
         body = json.dumps({"q": text, "source": languages[0], "target": languages[1]}).encode()
         head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
-        client.sendall(head.encode() + body)
         waiting.register(client, selectors.EVENT_READ, (time.perf_counter(), bytearray()))
+        client.sendall(head.encode() + body)
         return True
 
     for _ in range(min(clients, len(texts))):
         ask(socket.create_connection(("127.0.0.1", port)))
     while waiting.get_map():
-        for key, _ in waiting.select():
+        ready = waiting.select(timeout=600)
+        assert ready, "the server has not answered for ten minutes"
+        for key, _ in ready:
             client, (began, answer) = key.fileobj, key.data
             assert isinstance(client, socket.socket)
-            answer += client.recv(65_536)
+            data = client.recv(65_536)
+            assert data, "the server has closed a connection"
+            answer += data
             head, _, body = bytes(answer).partition(b"\r\n\r\n")
             length = re.search(rb"(?i)content-length: (\d+)", head)
             if length is None or len(body) < int(length[1]):
-                assert answer, "the server has closed a connection"
                 continue
             assert head.startswith(b"HTTP/1.1 200 "), head
             waits.append(time.perf_counter() - began)

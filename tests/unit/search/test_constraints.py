@@ -13,14 +13,15 @@ from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraints import FREE, Constraints, Term
 
 
-def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, **options):
+def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, weighed=None, **options):
     decoding = DecodingOptions(**options)
     masks = (
         ConstraintMasks(constraints, vocabulary, max_lengths, decoding.glossary_weight)
         if constraints and any(constraints)
         else None
     )
-    begin = in_order(model.start, max_lengths, with_weights=decoding.with_alignment)
+    with_weights = decoding.with_alignment if weighed is None else weighed
+    begin = in_order(model.start, max_lengths, with_weights=with_weights)
     found = dict(filter(None, beam_search(model, begin, vocabulary, decoding, at_once=at_once, masks=masks)))
     return [found[number] for number in range(len(max_lengths))]
 
@@ -73,6 +74,12 @@ def test_beginnings_of_many_lengths_and_none_change_nothing_in_one_another(at_on
             expected = [[float(t), float((BOS, *ours.ids)[t])] for t in range(len(ours.ids) + ours.ended)]
             assert ours.weights_TS[:, :2].tolist() == expected
             assert theirs.weights_TS.equal(ours.weights_TS)
+    weighed = {1, 3, 4, 10}
+    few = search(model, [9] * 12, constraints, at_once=at_once, weighed=weighed, **options)
+    for number, (own, expected) in enumerate(zip(few, found, strict=True)):
+        assert shown(own) == shown(expected)
+        for ours, theirs in zip(own, expected, strict=True):
+            assert theirs.weights_TS.equal(ours.weights_TS) if number in weighed else ours.weights_TS is None
 
 
 def test_a_sentence_without_constraints_is_searched_as_ever():
