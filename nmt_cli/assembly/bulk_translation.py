@@ -110,7 +110,7 @@ def _conditions(
     task: TranslationTask,
     models: ModelOptions,
 ) -> dict[str, Any]:
-    """Return what has a part in the translations, so must be the same when the command goes on."""
+    """Return the settings that change the translations, and so must be the same when the command is resumed."""
     direction = experiments[0].direction
     return {
         "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),

@@ -68,7 +68,7 @@ def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Transl
         yield partial(translations_of, pool.of_texts)
         return
     numbers = count()
-    with open_output(task.report_path) as out:
+    with open_output(task.confidence_report_path) as out:
 
         def translate(lines: Sequence[str]) -> Iterator[Translation]:
             for line, found in zip(lines, translations_of(pool.of_texts, lines), strict=True):
@@ -77,7 +77,7 @@ def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Transl
                 yield found
 
         yield translate
-    log(f"confidence of each sentence -> {task.report_path}")
+    log(f"confidence of each sentence -> {task.confidence_report_path}")
 
 
 def _translate_document(

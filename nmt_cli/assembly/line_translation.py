@@ -38,7 +38,7 @@ def translate_file(task: TranslationTask, models: ModelOptions, decoding: Reques
     experiments = models.experiments()
     refuse_overwriting(task.output, task.inputs, experiments)
     if task.confidence and not task.is_of_lines:
-        refuse_overwriting(task.report_path, [*task.inputs, task.output], experiments)
+        refuse_overwriting(task.confidence_report_path, [*task.inputs, task.output], experiments)
     if task.is_of_lines:
         _translate_lines_of(task, experiments, models, decoding)
     else:

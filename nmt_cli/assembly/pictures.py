@@ -36,11 +36,11 @@ RELOAD_SECONDS = 5
 
 
 def plot_attention(file: str | None, target: str | None, output: Path, models: ModelOptions) -> None:
-    """Draw the attention of each line and its translation, or of the pairs with the lines of `target`.
+    """Draw the attention between each line and its translation, or between the lines of `file` and `target`.
 
     Raises:
         InputError: a file or a model cannot be read, no line has text, the model has no attention, or the output is an
-            input or none that can be drawn.
+            input or has an ending for which there is no picture.
     """
     is_page = check_picture(output, draws_pages=False) == ".html"
     inputs = [file] if target is None else [file, target]

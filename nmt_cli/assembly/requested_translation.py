@@ -75,7 +75,7 @@ class TranslationTask:
     format: str = "text"
     alignment: str = "none"
     confidence: bool = False
-    """Write confidences: into the JSON of lines, or, for documents and paragraphs, to `report_path`."""
+    """Write confidences: into the JSON of lines, or, for documents and paragraphs, to `confidence_report_path`."""
     shortlist: Path | None = None
     glossary: str | None = None
     prefix: str | None = None
@@ -100,7 +100,7 @@ class TranslationTask:
         return not self.paragraphs and not self.is_document
 
     @property
-    def report_path(self) -> Path:
+    def confidence_report_path(self) -> Path:
         """The output with another ending."""
         assert self.output is not None
         return self.output.with_name(f"{self.output.name}.confidence.jsonl")

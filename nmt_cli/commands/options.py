@@ -41,7 +41,7 @@ SourceLang = Annotated[str | None, typer.Option("--source-lang", metavar="XX", h
 
 
 def _target_lang(of_several_directions: str) -> Any:
-    """Return the option that names the target language, and says what a model of several directions needs."""
+    """Return the option `--target-lang`; its help ends with what a model of several directions does."""
     return typer.Option("--target-lang", metavar="YY", help=f"The language to translate into. {of_several_directions}")
 
 

@@ -73,11 +73,11 @@ def fit(lines: Sequence[Labelled], origin: Origin) -> Calibration:
             f"too few lines to calibrate confidence: of the translations of {counted(len(lines), 'line')}, "
             f"only {len(used)} has words, but 2 are needed"
         )
-    whole = _fitted(used, origin)
+    whole = _fit_without_quality(used, origin)
     return replace(whole, quality=_cross_validated(used, origin))
 
 
-def _fitted(lines: Sequence[Labelled], origin: Origin) -> Calibration:
+def _fit_without_quality(lines: Sequence[Labelled], origin: Origin) -> Calibration:
     features = np.concatenate([line.features for line in lines])
     labels = np.array([label for line in lines for label in line.words], dtype=float)
     words = Logistic.fit(features, labels)
@@ -97,7 +97,7 @@ def _cross_validated(lines: Sequence[Labelled], origin: Origin) -> dict[str, flo
     labels: list[bool] = []
     for fold in range(FOLDS):
         others = [line for number, line in enumerate(lines) if number % FOLDS != fold]
-        fitted = _fitted(others, origin)
+        fitted = _fit_without_quality(others, origin)
         for line in lines[fold::FOLDS]:
             of_words += fitted.of_words(line.features)
             labels += line.words

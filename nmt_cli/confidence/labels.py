@@ -28,7 +28,7 @@ def correct_words(hypothesis: str, reference: str) -> list[bool]:
     word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this
     ignores case. sacreBLEU returns the number of edits alone, so its steps are repeated here.
     """
-    return aligned(_words(hypothesis), _words(reference))[1]
+    return aligned(_ter_words(hypothesis), _ter_words(reference))[1]
 
 
 def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool]]:
@@ -56,10 +56,10 @@ def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool
 
 def is_correct(hypothesis: str, reference: str) -> bool:
     """Return True if the TER of a hypothesis is zero."""
-    return _words(hypothesis) == _words(reference)
+    return _ter_words(hypothesis) == _ter_words(reference)
 
 
-def _words(text: str) -> list[str]:
+def _ter_words(text: str) -> list[str]:
     """Return the words that TER compares."""
     preprocessed: str = TER()._preprocess_segment(text)
     return preprocessed.split()

@@ -12,13 +12,13 @@ def architecture(model: ModelConfig) -> dict[str, str]:
     readout_size = f"{model.readout_size:,} units"
     return {
         "encoder": ("bidirectional " if encoder.bidirectional else "")
-        + _layers(encoder)
+        + _describe_layers(encoder)
         + (" in each direction" if encoder.bidirectional else "")
         + (", reads from the end" if encoder.reverse_source else ""),
-        "decoder": f"{_layers(decoder)}, recurrence: {decoder.recurrence}"
+        "decoder": f"{_describe_layers(decoder)}, recurrence: {decoder.recurrence}"
         + ("" if decoder.recurrence != "luong" or decoder.input_feeding else " without input feeding"),
         "first state": model.initial_state,
-        "attention": _attention(model.attention),
+        "attention": _describe_attention(model.attention),
         "readout": readout_size if decoder.recurrence == "luong" else f"{model.readout}, {readout_size}",
         "lexical model": _yes(model.lexical_model),
         "embeddings": f"{model.embedding_size:,} units, tied: {model.tied_embeddings}",
@@ -26,11 +26,11 @@ def architecture(model: ModelConfig) -> dict[str, str]:
     }
 
 
-def _layers(part: EncoderConfig | DecoderConfig) -> str:
+def _describe_layers(part: EncoderConfig | DecoderConfig) -> str:
     return f"{part.rnn_type}, {counted(part.num_layers, 'layer')} of {part.hidden_size:,} units"
 
 
-def _attention(attention: AttentionConfig) -> str:
+def _describe_attention(attention: AttentionConfig) -> str:
     size = f"{attention.size:,} units"
     match attention.type:
         case "none":

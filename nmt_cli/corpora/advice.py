@@ -54,11 +54,11 @@ class Advice:
     """The first of them. Of stretches, their beginnings."""
     advice: str
     command: str
-    """Empty where none helps."""
+    """The command that mends it; empty if none does."""
     severity: float
     """Share times harm."""
     level: str
-    """The word for it."""
+    """The severity in a word, one of `LEVELS`."""
 
 
 class Advised(NamedTuple):

@@ -38,9 +38,9 @@ MIN_GAP = 0.4
 MIN_SURE = 0.6
 """Share of the lines that must be nearer to their own language, or the model is not used."""
 FOREIGN_SHARE = 0.3
-"""A line is in the other language if its evidence is so far on the way that the usual line has on its own side."""
+"""Evidence for the other language that makes a line foreign, as a share of the median evidence for the own one."""
 STRANGE_SHARE = 0.8
-"""A line is in neither if it fits so much worse than usual, as a share of how much the other language fits worse."""
+"""Fall of a line's fit below the median that puts it in neither language, as a share of the median gap between both."""
 STRANGE_SPREADS = 5.0
 """Fewest times the usual deviation by which it must fit worse."""
 OWN_SHARE = 0.5

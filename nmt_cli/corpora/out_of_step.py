@@ -45,7 +45,7 @@ Words = frozenset[str]
 Evidence = NDArray[np.float64]
 
 
-def _words(text: str) -> Words:
+def _token_set(text: str) -> Words:
     return frozenset(_TOKEN.findall(text[:1_000].lower())[:MAX_WORDS])
 
 
@@ -54,7 +54,7 @@ class OutOfStepDetector:
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Learn which words translate each other from pairs drawn from the corpus (Dice's coefficient)."""
-        sides = [(_words(source), _words(target)) for source, target in pairs]
+        sides = [(_token_set(source), _token_set(target)) for source, target in pairs]
         self._partners = _partners(sides) if len(pairs) >= MIN_PAIRS else {}
         matched = self._rate(sides)
         others = sides[1:] + sides[:1]
@@ -104,7 +104,7 @@ class OutOfStepDetector:
         flags = np.zeros(len(pairs), dtype=bool)
         if not self.is_sure or not pairs:
             return flags
-        sides = [(_words(source), _words(target)) for source, target in pairs]
+        sides = [(_token_set(source), _token_set(target)) for source, target in pairs]
         straight = np.array([self._evidence(*pair) for pair in sides])
         suspected = _suspected(straight, begins_suspected=int(self._scores.argmax()) > 0)
         if not suspected.any():

@@ -69,16 +69,17 @@ WIDTH_UNIT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Between:
-    """A place between two anchors, by the logarithm of the number of pairs; 0 is the first, 1 the second."""
+class _Interpolation:
+    """Interpolation between two anchors, linear in the logarithm of the number of pairs."""
 
     low: _Anchor
     high: _Anchor
     share: float
+    """Weight of `high`, from 0 to 1."""
 
     @classmethod
-    def of(cls, num_pairs: int) -> _Between:
-        """Return the place of an amount of text; below the first anchor and above the last, that anchor counts."""
+    def of(cls, num_pairs: int) -> _Interpolation:
+        """Return the interpolation for an amount of text; beyond the anchors it is the first or the last one."""
         place = min(max(num_pairs, _ANCHORS[0].num_pairs), _ANCHORS[-1].num_pairs)
         low, high = next(pair for pair in pairwise(_ANCHORS) if place <= pair[1].num_pairs)
         return cls(low, high, math.log(place / low.num_pairs) / math.log(high.num_pairs / low.num_pairs))
@@ -155,7 +156,7 @@ def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
     of all of them. Its dropout is that of an amount between, because the smallest is read more often than the others:
     of the geometric mean. A vocabulary that is shared by several languages is never halved for ideographs.
     """
-    at = _Between.of(text.num_pairs)
+    at = _Interpolation.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
     is_single = smallest is None
     share = IDEOGRAPHIC_SHARE if _has_ideographs(text) and is_single else 1.0
@@ -167,7 +168,7 @@ def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
     max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_an_epoch)))
     num_updates = max(1, round(updates_an_epoch * max_epochs))
-    wet = at if smallest is None else _Between.of(round(math.sqrt(smallest * text.num_pairs)))
+    wet = at if smallest is None else _Interpolation.of(round(math.sqrt(smallest * text.num_pairs)))
     rates = (wet.rate(*pair) for pair in zip(wet.low.dropout, wet.high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.regularisation import SubwordSampler
 from nmt_cli.data.sampler import SampledBatch
 from nmt_cli.data.store import PairStore
+from nmt_cli.data.subword_regularisation import SubwordSampler
 from nmt_cli.data.tokenizer import BOS, EOS, PAD, PieceWords, Tokenizer
 
 

@@ -30,8 +30,8 @@ def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
             other[place] for place in range(first, last + 1) if place in other and not first <= other[place] <= last
         ]:
             first, last = min(first, *outside), max(last, *outside)
-        before, own = result[begin[0]].cut(begin[1]) if begin[1] else (Atom(""), result[begin[0]])
-        last_own, after = result[end[0]].cut(end[1])
+        before, own = result[begin[0]].split_at(begin[1]) if begin[1] else (Atom(""), result[begin[0]])
+        last_own, after = result[end[0]].split_at(end[1])
         has_other = any(atom.kind is Kind.TEXT for atom in (*result[first : begin[0]], *result[end[0] + 1 : last + 1]))
         if has_other or (before.raw and first < begin[0]) or (after.raw and last > end[0]):
             continue

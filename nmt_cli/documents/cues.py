@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt_cli.formats.segments import Atom, Kind, Segment
 from nmt_cli.formats.subtitles import MARKUP, SPEAKER
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 MAX_CUES = 8
 """Cues that a sentence may span; without a full stop they go on and on."""
@@ -34,7 +34,7 @@ def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Seg
     the word is written with a small one elsewhere.
     """
     chain: list[Segment] = []
-    beginnings = _small_words(segments) if primary(language) in _CAPITAL_NOUNS else None
+    beginnings = _small_words(segments) if primary_language(language) in _CAPITAL_NOUNS else None
     for segment in segments:
         if chain and not _continues_sentence(chain, segment, beginnings):
             yield _joined(chain)

@@ -25,11 +25,11 @@ class Shown(NamedTuple):
     """Characters of the original."""
 
 
-def divided(words: Sequence[str], looks_at: Sequence[int], seams: Sequence[int], shown: Sequence[Shown]) -> list[int]:
+def divided(words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int], shown: Sequence[Shown]) -> list[int]:
     """Return the numbers of the target words that follow each seam, by dynamic programming.
 
-    A word should stand in the cue whose words it looks at (`looks_at` has the source word of each, `seams` the source
-    word that follows each). A cue that could be read in time should remain so, which weighs more.
+    A word should stand in the cue of the words that it is aligned to (`aligned_to` has the source word of each, `seams`
+    the source word that follows each). A cue that could be read in time should remain so, which weighs more.
     """
     if not seams:
         return []
@@ -42,7 +42,7 @@ def divided(words: Sequence[str], looks_at: Sequence[int], seams: Sequence[int],
     share = 0.0
     for cue in range(num_cues):
         first, last = columns[cue], columns[cue + 1]
-        wrong = [0, *accumulate(not first <= column < last for column in looks_at)]
+        wrong = [0, *accumulate(not first <= column < last for column in aligned_to)]
         share += shown[cue].num_characters / num_characters
         away = [_SHARE * abs(length / max(1, lengths[-1]) - share) for length in lengths]
         best, choice = _best_ends(best, lengths, wrong, away, limit_of(shown[cue]))

@@ -23,7 +23,7 @@ from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.normalization.code_finder import ACCELERATORS, habits_of, is_format
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
@@ -188,7 +188,7 @@ def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str,
     Raises:
         InputError: the translations that stay are in another language.
     """
-    if declared.strip() and target_lang is not None and primary(declared) != primary(target_lang):
+    if declared.strip() and target_lang is not None and primary_language(declared) != primary_language(target_lang):
         document.refuse(
             place,
             f"its {name} is {declared.strip()} and it has translations, but the model translates into {target_lang}. "
@@ -333,7 +333,7 @@ def _put(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[
 
 
 class _Assembly:
-    """Puts translated units back among what stays."""
+    """Joins translated sentences with the tags and the text that are not translated."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from nmt_cli.formats.segments import Atom, Kind, partners
 from nmt_cli.formats.work import SENTENCE, Work
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""
@@ -47,7 +47,7 @@ def splitter(language: str) -> Splitter:
         raise InputError(
             "documents and --paragraphs need sentencex, which finds sentences: pip install 'nmt-cli[documents]'"
         ) from None
-    code = primary(language)
+    code = primary_language(language)
 
     def split(text: str) -> Sequence[str]:
         found = list(segment(code, text))

@@ -253,18 +253,18 @@ class _Writer:
         reading = Reading.of(undo.edits, undo.data, alignment)
         words = reading.words_of(found, alignment)
         last_unit = max(len(reading.units) - 1, 0)
-        looks_at = [looks if looks >= 0 else last_unit for looks in words.looks_at]
+        aligned_to = [looks if looks >= 0 else last_unit for looks in words.aligned_to]
         ends = [end for _, end in reading.units]
         seams = [bisect_right(ends, seam) for seam in self._seams()]
         written = [words.written(row) for row in range(len(words.spans))]
-        cuts = [0, *divided(written, looks_at, seams, shown), len(written)]
+        cuts = [0, *divided(written, aligned_to, seams, shown), len(written)]
         columns = [0, *seams, len(reading.units)]
         chunks = []
         for part, (begin, end) in enumerate(pairwise(cuts)):
             first, last = columns[part], columns[part + 1]
             is_last = part == len(cuts) - 2
             tags = [tag for tag in reading.tags if first <= tag.start and (tag.start < last or is_last)]
-            inside = [min(max(column, first), max(first, last - 1)) for column in looks_at[begin:end]]
+            inside = [min(max(column, first), max(first, last - 1)) for column in aligned_to[begin:end]]
             spans = words.spans[begin:end]
             place = spans[0][0] if spans else words.spans[begin][0] if begin < len(words.spans) else len(found.text)
             around = (place, spans[-1][1] if spans else place)

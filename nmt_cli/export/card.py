@@ -210,7 +210,7 @@ class _Model:
             yield "The front matter passes it on; a model may be under another licence than its data."
         yield ""
         if self.improved_from is not None:
-            yield from self._improved_from(self.improved_from)
+            yield from self._improvement_inputs(self.improved_from)
             return
         yield "| file | lines | used | weight | SHA-256 |"
         yield "|---|---|---|---|---|"
@@ -253,7 +253,7 @@ class _Model:
             if not trained_on or all(digest[:16] in trained_on for digest in record.digests)
         }
 
-    def _improved_from(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
+    def _improvement_inputs(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
         yield "`nmt improve` made the model from these files, and from what models of its own translated of them."
         yield "So a part of the text that it learned from was written by machines. `nmt inspect` prints each stage."
         yield ""

@@ -13,7 +13,7 @@ from nmt_cli.formats.members import Settings
 from nmt_cli.formats.recognise import HEADER_WORDS
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import ALIASES, primary
+from nmt_cli.text.language_codes import ALIASES, primary_language
 
 SAMPLE_ROWS = 2_000
 
@@ -214,7 +214,7 @@ def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: st
     widths = [len(row) for row in filled]
     width = max({*widths}, key=lambda width: (widths.count(width), width))
     has_names = asked is not None and asked.strip() in [cell.strip() for cell in filled[0]]
-    has_header = has_names or is_header(_own_cells(filled), Languages(language, language), filled[1:])
+    has_header = has_names or is_header(_without_repeated_cells(filled), Languages(language, language), filled[1:])
     header, body = (filled[0], filled[1:]) if has_header else (None, filled)
     if asked is not None:
         return _asked_column(asked.strip(), header, max(widths), name, asked), width, has_header
@@ -241,7 +241,7 @@ def choose_columns(
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         raise InputError(f"{name}: holds no rows")
-    own = _own_cells(filled)
+    own = _without_repeated_cells(filled)
     has_header = rows[0] is filled[0] and (is_header(own, languages, filled[1:]) or _has_names(own, asked))
     header = filled[0] if has_header else None
     body = filled[1:] if header else filled
@@ -271,7 +271,7 @@ def choose_columns(
     if len(texts) != 2:
         raise InputError(_ambiguity(name, filled[0], _like_sentences(body, texts if len(texts) > 2 else range(width))))
     first, second = texts
-    order = order_of((row[first] for row in body if len(row) > second), _cells(body, second), languages)
+    order = order_of((row[first] for row in body if len(row) > second), _column_cells(body, second), languages)
     if not order.is_certain:
         raise InputError(
             f"{name}: column {first + 1} should be {languages.source} and column {second + 1} {languages.target}, but "
@@ -283,7 +283,7 @@ def choose_columns(
     return Columns(first, second, width, header is not None, attribution, "the order of the columns")
 
 
-def _own_cells(rows: Sequence[list[str]]) -> list[str]:
+def _without_repeated_cells(rows: Sequence[list[str]]) -> list[str]:
     """Return the first row with nothing in place of cells that half of the rows below repeat: those name no column."""
     below = rows[1:]
     num_same = [sum(len(row) > c and row[c] == cell for row in below) for c, cell in enumerate(rows[0])]
@@ -301,9 +301,9 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
         return True
     are_short = len({*cells}) > 1 and all(len(cell.split()) <= 3 and cell[-1] not in ".!?。！？…" for cell in cells)
     if languages is not None and are_short:
-        asked = {primary(language) for language in languages}
+        asked = {primary_language(language) for language in languages}
         if any(
-            other_language(cell) and primary(ALIASES.get(cell, cell)) in asked and cell not in LIKE_NUMBERS
+            other_language(cell) and primary_language(ALIASES.get(cell, cell)) in asked and cell not in LIKE_NUMBERS
             for cell in cells
         ):
             return True
@@ -316,7 +316,7 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
 
 def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bool:
     """Return whether the cells of a column are in another script than its name, and longer."""
-    cells = [cell for cell in _cells(body, column) if _LETTER.search(cell)]
+    cells = [cell for cell in _column_cells(body, column) if _LETTER.search(cell)]
     if len(cells) < 2 or not _LETTER.search(name):
         return False
     is_latin = _LATIN.search(name) is not None
@@ -327,7 +327,7 @@ def _like_sentences(rows: Sequence[list[str]], columns: Iterable[int]) -> list[i
     """Return columns, those first whose cells have most words; two that are alike stay in their order."""
 
     def num_words(column: int) -> float:
-        cells = [cell for cell in _cells(rows, column) if _LETTER.search(cell)]
+        cells = [cell for cell in _column_cells(rows, column) if _LETTER.search(cell)]
         return sum(len(cell.split()) + len(cell) / 1000 for cell in cells) / max(1, len(rows))
 
     ordered = sorted(columns, key=num_words, reverse=True)
@@ -343,9 +343,13 @@ def _names_side(cell: str) -> bool:
 
 
 def _named(header: list[str], body: Sequence[list[str]], name: str, languages: Languages) -> tuple[int, int] | None:
-    """Return the columns that the header row names, or None where it names no two."""
+    """Return the columns of source and target that the header names, or None if it does not name both.
+
+    Raises:
+        InputError: it names other languages.
+    """
     in_language = [_column_of(header, body, language) for language in languages]
-    if primary(languages.source) != primary(languages.target) and None not in in_language:
+    if primary_language(languages.source) != primary_language(languages.target) and None not in in_language:
         return in_language[0] or 0, in_language[1] or 0
     sides = [[c for c, cell in enumerate(header) if set(re.split(r"[\W_]+", cell.lower())) & side] for side in _SIDES]
     languages_there = [cell for cell in header if other_language(cell)]
@@ -369,11 +373,11 @@ def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> i
 
 def _share(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
     """Return True if nine of ten filled cells of a column pass the test."""
-    cells = [cell for cell in _cells(rows, column) if cell.strip()]
+    cells = [cell for cell in _column_cells(rows, column) if cell.strip()]
     return bool(cells) and sum(bool(test(cell)) for cell in cells) >= 0.9 * len(cells)
 
 
-def _cells(rows: Sequence[list[str]], column: int) -> list[str]:
+def _column_cells(rows: Sequence[list[str]], column: int) -> list[str]:
     return [row[column] for row in rows if len(row) > column]
 
 
@@ -383,7 +387,7 @@ def _is_text(rows: Sequence[list[str]], column: int) -> bool:
         return False
     if _share(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
         return False
-    return 2 * sum(bool(cell.strip()) for cell in _cells(rows, column)) >= len(rows)
+    return 2 * sum(bool(cell.strip()) for cell in _column_cells(rows, column)) >= len(rows)
 
 
 def two_parts(asked: str) -> list[str]:

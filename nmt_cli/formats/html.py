@@ -149,7 +149,7 @@ class _Walk:
         self._ends: set[str] = set()
 
     def through(self, events: list[Event]) -> None:
-        """Find all that the page holds."""
+        """Collect the segments of the page, and the languages that it declares."""
         for event, following in pairwise(events):
             self._work.step()
             raw = self._text[event.start : following.start]

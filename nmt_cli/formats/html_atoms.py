@@ -135,7 +135,7 @@ def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
                 for border in places:
                     result.insert(border, Atom("", "", Kind.BREAK))
             behind = None
-        elif atom.kind is Kind.BREAK or (is_shown and any(map(_is_no_border, atom.text))):
+        elif atom.kind is Kind.BREAK or (is_shown and any(map(_joins_labels, atom.text))):
             behind = None
         elif is_close and (place in labels or behind == len(result)):
             behind = len(result) + 1
@@ -145,8 +145,8 @@ def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     return result
 
 
-def _is_no_border(character: str) -> bool:
-    """Return whether two labels with this character between them are one text; `@` may belong to an address."""
+def _joins_labels(character: str) -> bool:
+    """Return whether this character between two labels makes them one text; `@` may belong to an address."""
     return character.isalpha() or character.isspace() or character == "@"
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from nmt_cli.system.console import warn
-from nmt_cli.text.language_codes import ALIASES, primary
+from nmt_cli.text.language_codes import ALIASES, primary_language
 
 _SCRIPTS = {
     "zh": r"[\u3400-\u9fff]", "ja": r"[\u3040-\u30ff\u3400-\u9fff]", "ko": r"[\uac00-\ud7a3]",
@@ -61,7 +61,9 @@ def is_exactly(code: str, language: str) -> bool:
 
 def unlike(declared: Iterable[str], language: str) -> str | None:
     """Return the first language that a document declares and that is another one; None if there is none."""
-    return next((code for code in declared if code.strip() and primary(code) != primary(language)), None)
+    return next(
+        (code for code in declared if code.strip() and primary_language(code) != primary_language(language)), None
+    )
 
 
 def warn_of_region(name: str, code: str, language: str) -> None:
@@ -92,7 +94,7 @@ def language_in(text: str) -> str | None:
     """Return the language that a column header or a part of a file name stands for, or None."""
     text = text.strip().lower()
     if text in ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
-        return ALIASES.get(text) or (primary(text) if primary(text) in ALIASES.values() else None)
+        return ALIASES.get(text) or (primary_language(text) if primary_language(text) in ALIASES.values() else None)
     found = {ALIASES[word] for word in re.split(r"[\W_]+", text) if word in ALIASES}
     return found.pop() if len(found) == 1 else None
 
@@ -106,7 +108,7 @@ def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -
     parts = [part for part in re.split(r"[/._ -]+", name) if part]
     for part in parts[-1:] if at_end else reversed(parts):
         for language in languages:
-            if part == language.lower() or ALIASES.get(part) == primary(language):
+            if part == language.lower() or ALIASES.get(part) == primary_language(language):
                 return language
     return None
 
@@ -128,7 +130,7 @@ def named_by(names: Sequence[str], language: str) -> list[int]:
     """Return the places of the column headers or fields that name a language: those with its very code if there are
     such. In a table, `id` and `no` often name a number, so there any other name of the language goes first."""
     exact = [place for place, name in enumerate(names) if name.strip().lower() == language.lower()]
-    named = [place for place, name in enumerate(names) if language_in(name) == primary(language)]
+    named = [place for place, name in enumerate(names) if language_in(name) == primary_language(language)]
     others = [place for place in named if place not in exact]
     return others or exact if language.lower() in LIKE_NUMBERS else exact or others
 
@@ -150,7 +152,7 @@ def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) 
     """Compare two texts with the languages; without evidence the first is in the source language."""
     # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
     texts = [[normalize("NFC", text) for text in islice(side, _SURVEYED)] for side in (first, second)]
-    source, target = map(primary, languages)
+    source, target = map(primary_language, languages)
     if source == target:
         return Order(False, True)
     straight = _evidence(texts[0], source, target) + _evidence(texts[1], target, source)
@@ -168,12 +170,12 @@ def _evidence(texts: Sequence[str], language: str, other: str) -> float:
         if script is not None:
             return len(re.findall(script, joined)) / 2
         return sum(letter.isascii() and letter.isalpha() for letter in joined) / 5
-    own, others = _words(language), _words(other)
+    own, others = _frequent_words(language), _frequent_words(other)
     if not own or not others:
         return 0
     return sum(word in own and word not in others for text in texts for word in _WORD.findall(text.lower()))
 
 
 @cache
-def _words(language: str) -> frozenset[str]:
+def _frequent_words(language: str) -> frozenset[str]:
     return frozenset(_WORDS.get(language, "").split())

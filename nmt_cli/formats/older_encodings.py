@@ -9,7 +9,7 @@ import re
 
 from nmt_cli.formats.languages import Languages
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 _OLDER = {
     "zh": ("gb18030", "big5"), "ja": ("cp932", "euc_jp"), "ko": ("cp949",), "el": ("cp1253",), "tr": ("cp1254",),
@@ -57,7 +57,7 @@ def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
     Raises:
         InputError: that decides nothing either; the message has the options that settle it.
     """
-    likely = [codec for language in languages for codec in _OLDER.get(primary(language), ())]
+    likely = [codec for language in languages for codec in _OLDER.get(primary_language(language), ())]
     western = "cp1252" if _decodes(sample, "cp1252") else "latin_1"
     fitting = [codec for codec in dict.fromkeys([*likely, western]) if _decodes(sample, codec)]
     texts = {codec: "".join(letter for letter in sample.decode(codec) if letter > "\x7f") for codec in fitting}

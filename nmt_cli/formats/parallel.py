@@ -11,7 +11,7 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 Side = tuple[Input, TextFacts]
 
@@ -26,7 +26,7 @@ def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, 
         InputError: then a file that is named after one of the two languages is followed by another of that name.
     """
     neighbours = [(place, place + 1) for place in range(0, len(names), 2)]
-    if primary(languages.source) == primary(languages.target):
+    if primary_language(languages.source) == primary_language(languages.target):
         return neighbours
     named = [language_of_name(name, languages, at_end=True) for name in names]
     by_stem: dict[str, dict[str | None, list[int]]] = {}

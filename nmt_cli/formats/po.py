@@ -268,7 +268,7 @@ class Catalogue(Content):
             return
         last = texts[names[-1]]
         # A form for many numbers needs the placeholders of the plural.
-        is_alike = self._rule.is_for_few or _arguments(singular.raw) == _arguments(plural.raw)
+        is_alike = self._rule.is_for_few or _count_specifiers(singular.raw) == _count_specifiers(plural.raw)
         for number in range(self._rule.num_forms or len(names)):
             source = singular if number == self._rule.one and self._rule.num_forms != 1 and is_alike else plural
             own = texts.get(f"msgstr[{number}]")
@@ -330,7 +330,7 @@ def plural_rule(header: str) -> PluralRule:
     return PluralRule(int(found[1]), forms[1], is_for_few=forms[1] not in forms[2:])
 
 
-def _arguments(raw: str) -> Counter[str]:
+def _count_specifiers(raw: str) -> Counter[str]:
     return Counter(_ARGUMENT.findall(raw))
 
 

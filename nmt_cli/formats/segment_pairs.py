@@ -9,7 +9,7 @@ from nmt_cli.formats.languages import Languages, warn_of_mixture, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.segments import Codes, Content, Declared, Kind, Segment, State
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 
 def pairs_of(
@@ -49,8 +49,8 @@ def texts_of(
     name = content.document.name
     for segment in content.segments():
         declared = segment.declared
-        is_target = bool(declared.target) and primary(declared.target) == primary(language)
-        if not is_target and declared.source and primary(declared.source) != primary(language):
+        is_target = bool(declared.target) and primary_language(declared.target) == primary_language(language)
+        if not is_target and declared.source and primary_language(declared.source) != primary_language(language):
             line = content.line_at(declared.place)
             raise InputError(
                 f"{name}:{line}: translates from {declared.source} to {declared.target or 'a language without a name'}"
@@ -103,7 +103,10 @@ def _is_swapped(content: Content, declared: Declared, languages: Languages, repo
     """Return whether a document translates from the language asked for as target into that of the source."""
     name, own, asked = content.document.name, (declared.source, declared.target), tuple(languages)
     fits, fits_swapped = (
-        all(not code or primary(code) == primary(wanted) for code, wanted in zip(own, order, strict=True))
+        all(
+            not code or primary_language(code) == primary_language(wanted)
+            for code, wanted in zip(own, order, strict=True)
+        )
         for order in (asked, asked[::-1])
     )
     if not fits and not fits_swapped:

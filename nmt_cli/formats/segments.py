@@ -60,7 +60,7 @@ class Atom:
         """Characters that the model sees: a blank for a seam, nothing for a tag or a break."""
         return self.text if self.is_shown else " " if self.kind is Kind.SEAM else ""
 
-    def cut(self, place: int) -> tuple[Atom, Atom]:
+    def split_at(self, place: int) -> tuple[Atom, Atom]:
         """Return the text before and after `place`; what is spelled as one, such as an entity, goes to the first."""
         if self.raw == self.text:
             return replace(self, raw=self.raw[:place], text=self.text[:place]), Atom(

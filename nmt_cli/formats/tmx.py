@@ -11,7 +11,7 @@ from nmt_cli.formats.languages import Languages, is_exactly, warn_of_mixture, wa
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.xml import DECLARED, ODD_SIGN
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import primary_language
 
 MAX_VARIANTS = 4
 """Pairs of the variants of a unit; more of them would outweigh all other units."""
@@ -27,7 +27,7 @@ class TmxEvents:
         self.found: list[Found] = []
         self._name, self._languages, self._report = name, languages, report
         self._is_single = is_single
-        self._primaries = [primary(language) for language in languages]
+        self._primaries = [primary_language(language) for language in languages]
         self._seen: dict[str, int] = {}
         self._taken: dict[str, dict[str, int]] = {}
         """For each language, the codes of the segments that were taken for it, with their numbers."""
@@ -98,7 +98,7 @@ class TmxEvents:
         language = self._languages[number]
         found = [(code, text) for code, text in self._segments if is_exactly(code, language)]
         if not found and (self._primaries[0] != self._primaries[1] or self._is_single):
-            found = [(code, text) for code, text in self._segments if primary(code) == self._primaries[number]]
+            found = [(code, text) for code, text in self._segments if primary_language(code) == self._primaries[number]]
         taken = self._taken.setdefault(language, {})
         for code, _ in found:
             taken[code] = taken.get(code, 0) + 1
@@ -112,7 +112,7 @@ class TmxEvents:
         """
         self._report.inputs[-1]["languages"] = self._seen
         regions = [
-            [code for code in self._seen if primary(code) == one and not is_exactly(code, asked)]
+            [code for code in self._seen if primary_language(code) == one and not is_exactly(code, asked)]
             for one, asked in zip(self._primaries, self._languages, strict=True)
         ]
         exact = [any(is_exactly(code, language) for code in self._seen) for language in self._languages]

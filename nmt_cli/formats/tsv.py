@@ -65,7 +65,7 @@ def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
             commas += "," in line
             continue
         text, rest = rest + line, ""
-        for cell in _cells(text.rstrip("\r\n")):
+        for cell in _split_cells(text.rstrip("\r\n")):
             num_cells += 1
             if not cell.startswith('"'):
                 commas += "," in cell
@@ -85,7 +85,7 @@ def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
     return num_quoted > 0 and (needed > 0 or num_quoted == num_cells or all_commas), directives
 
 
-def _cells(text: str) -> list[str]:
+def _split_cells(text: str) -> list[str]:
     """Split at tabs that are not within quotes."""
     if '\t"' not in text and not text.startswith('"'):
         return text.split("\t")

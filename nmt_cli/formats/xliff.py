@@ -23,7 +23,7 @@ _UNFINISHED = frozenset(
 )
 """States of translations that somebody has to look at."""
 _OWN_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
-"""The same in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
+"""Such states in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
 _UNITS = ("trans-unit", "segment")
 _SIDES = ("source", "seg-source", "target")
 """Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""

@@ -148,8 +148,8 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
-def _translates(run: Path, directions: Sequence[Direction]) -> bool:
-    """Return True of a model of several directions, if all of these are among them."""
+def _covers(run: Path, directions: Sequence[Direction]) -> bool:
+    """Return whether a run has a model of several directions, these among them."""
     origin = Experiment(run)
     if not origin.config_path.is_file():  # as whoever trains will say
         return False
@@ -171,7 +171,7 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
         chosen = next(one for one in directions if str(one.exchanged) == training["early_stopping_direction"])
         training["early_stopping_direction"] = str(chosen)
     origin = training["init_from"]
-    if origin is not None and not _translates(Path(origin), directions):
+    if origin is not None and not _covers(Path(origin), directions):
         training["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
         # Several directions are scored by their languages.

@@ -48,7 +48,7 @@ class Tag:
     crossing: int | None = None
     """Its own number, where it crosses a tag before it and so begins behind the end of this."""
     needs_words: bool = False
-    """It encloses words, so it takes a word of the translation even if none looks at these."""
+    """It encloses words, so it takes a word of the translation even if none is aligned to these."""
 
     @property
     def number(self) -> int:
@@ -81,22 +81,22 @@ class Element:
     """The elements within it; they are in the order of the translation once they have their places."""
 
 
-def placed(tags: Sequence[Tag], looks_at: Sequence[int]) -> Element:
+def placed(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
     """Return an element around the whole translation, with the tags at their places within it.
 
-    `looks_at` has the source word that each word of the translation looks at. A tag goes around the longest run of
-    words that look at what it enclosed, where a run ends at a word that looks at an element beside it. Then the runs of
+    `aligned_to` has the source word of each word of the translation. A tag goes around the longest run of
+    words aligned to what it enclosed, where a run ends at a word aligned to an element beside it. Then the runs of
     two elements that stood side by side cannot overlap. Within a nested element only the words of the outer one count.
     """
     root = _tree(tags)
-    root.last = len(looks_at)
+    root.last = len(aligned_to)
     num_columns = max((tag.end for tag in tags), default=0)
     holders = _holders(root, num_columns)
-    aims = [holders[column] if 0 <= column < num_columns else None for column in looks_at]
+    aims = [holders[column] if 0 <= column < num_columns else None for column in aligned_to]
     waiting = [root]
     while waiting:  # no recursion: a line may nest its tags deeper than Python's stack is
         outer = waiting.pop()
-        _place_within(outer, aims, looks_at, is_root=outer is root)
+        _place_within(outer, aims, aligned_to, is_root=outer is root)
         waiting += outer.inner
     return root
 
@@ -164,11 +164,11 @@ class _Siblings:
         return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aim) else None
 
     def runs(self, aims: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
-        """Return the rows that look at what each element encloses (by its identity), parted where one looks at an
+        """Return the rows aligned to what each element encloses (by its identity), parted where one is aligned to an
         element beside it."""
         found: dict[int, list[list[int]]] = {id(one): [] for one in self._elements}
         last = -1
-        """The last row that looks at one of the elements, or at one beside all of them."""
+        """The last row aligned to one of the elements, or at one beside all of them."""
         for row in rows if found else ():
             if (aim := aims[row]) is None:
                 continue
@@ -185,7 +185,7 @@ class _Siblings:
         return found
 
 
-def _place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[int], *, is_root: bool) -> None:
+def _place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequence[int], *, is_root: bool) -> None:
     """Give the elements that are directly within one their places; `aims` has the holder of each word's source word."""
     start = outer.first
     for element in outer.inner:
@@ -204,19 +204,19 @@ def _place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence
         own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aims, _Siblings(element.inner)))
         element.first, element.last = own[0], own[-1] + 1
     if any(element.tag.needs_words for element in without):
-        without = _WordAssignment(siblings, looks_at, rows).rest_of(without, outer)
+        without = _WordAssignment(siblings, aligned_to, rows).rest_of(without, outer)
     if without:
-        _place_without_words(outer, without, _Gaps(looks_at, rows), is_root=is_root)
+        _place_without_words(outer, without, _Gaps(aligned_to, rows), is_root=is_root)
     outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.opens))
 
 
 class _WordAssignment:
-    """Gives words to elements that need some, though no word of the translation looks at theirs."""
+    """Gives words to elements that need some, though no word of the translation is aligned to theirs."""
 
-    def __init__(self, siblings: Sequence[Element], looks_at: Sequence[int], rows: range) -> None:
+    def __init__(self, siblings: Sequence[Element], aligned_to: Sequence[int], rows: range) -> None:
         self._siblings = sorted(siblings, key=_opens)
         taken = {row for one in siblings for row in range(one.first, one.last)}
-        self._free = sorted((looks_at[row], row) for row in rows if row not in taken)
+        self._free = sorted((aligned_to[row], row) for row in rows if row not in taken)
         self._large = [one for one in self._siblings if one.last - one.first > 1]
 
     def rest_of(self, without: Sequence[Element], outer: Element) -> list[Element]:
@@ -269,13 +269,13 @@ def _opens(element: Element) -> int:
 
 
 def _weight(aims: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:
-    """Return how many of the elements within one have a word in a run that looks at them, and the length of the run."""
+    """Return how many of the elements within one have a word in a run aligned to them, and the length of the run."""
     holders = (inner.holder(aim) for row in run if (aim := aims[row]) is not None)
     return len({id(holder) for holder in holders if holder is not None}), len(run)
 
 
 def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps, *, is_root: bool) -> None:
-    """Give the elements that no word looks at their places, within none of those beside them that have words."""
+    """Give the elements that no word is aligned to their places, within none of those beside them that have words."""
     around = [element for element in outer.inner if element.first < element.last]
     order = {id(element): place for place, element in enumerate(around)}
     by_row = sorted(around, key=lambda one: one.first)
@@ -297,12 +297,12 @@ def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps
 class _Gaps:
     """The places between words at which tags without words stand."""
 
-    def __init__(self, looks_at: Sequence[int], rows: range) -> None:
+    def __init__(self, aligned_to: Sequence[int], rows: range) -> None:
         self._rows = rows
-        self._first = {looks_at[row]: row for row in reversed(rows)}
-        self._last = {looks_at[row]: row for row in rows}
-        self._highest = list(accumulate((looks_at[row] for row in rows), max))
-        """The last source word that the words up to each row look at."""
+        self._first = {aligned_to[row]: row for row in reversed(rows)}
+        self._last = {aligned_to[row]: row for row in rows}
+        self._highest = list(accumulate((aligned_to[row] for row in rows), max))
+        """The last source word that the words up to each row are aligned to."""
 
     def of(self, tag: Tag) -> int:
         """Return the row before which a tag stands."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt_cli.normalization.elements import Tag
-from nmt_cli.normalization.placing import COMMAS, Gaps, Unread, Words, apart_from, marks_of, missing_tags
+from nmt_cli.normalization.placing import COMMAS, Gaps, Unread, Words, marks_of, missing_tags, without_overlaps
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.normalization.symbol_finder import InnerSymbol, SymbolFinder
 from nmt_cli.normalization.symbols import MAX_LENGTH, KnownSymbols
@@ -37,7 +37,7 @@ class InnerSymbols(RestoringStep):
         text = line.text
         if len(text) > MAX_LENGTH or text[:1].isspace():
             return line
-        if self._symbols.has_all_usually(text) and not SIGN_WORD.search(text):
+        if self._symbols.has_all_often(text) and not SIGN_WORD.search(text):
             return line
         found = self._finder.found(text, (0, len(text)), line.kept())
         if not found:
@@ -54,12 +54,12 @@ class InnerSymbols(RestoringStep):
             return []
         reading = _ReadSymbols.of(undo.edits, undo.data)
         spans = word_spans(found.text)
-        words = Words(found.text, spans, found.alignment.looks_at(reading.words, spans))
+        words = Words(found.text, spans, found.alignment.aligned_to(reading.words, spans))
         begun = found.text[: found.begun]
         num_begun = len(begun.split())
         missing = missing_tags(reading.tags(), begun)
         if begun:  # the prefix may have all words of a pair, which would enclose nothing then
-            own = words.looks_at[num_begun:]
+            own = words.aligned_to[num_begun:]
             missing = [
                 tag
                 for tag in missing
@@ -72,7 +72,9 @@ class InnerSymbols(RestoringStep):
         rest = [tag for tag in missing if tag.opens not in done]
         changes = [change for _, change in verbatim]
         return (
-            [*changes, *apart_from(reading.by_attention(words.behind(num_begun), rest), changes)] if rest else changes
+            [*changes, *without_overlaps(reading.by_attention(words.behind(num_begun), rest), changes)]
+            if rest
+            else changes
         )
 
 
@@ -99,9 +101,9 @@ class _ReadSymbols(NamedTuple):
         return bisect_left(self.begins, place)
 
     def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
-        """Return the changes that put symbols where the words that look at their neighbours stand."""
-        looks_at = _between_commas([words.written(row) for row in range(len(words.spans))], words.looks_at, self)
-        marks = marks_of(Words(words.text, words.spans, looks_at), tags)
+        """Return the changes that put symbols where the words aligned to their neighbours stand."""
+        aligned_to = _between_commas([words.written(row) for row in range(len(words.spans))], words.aligned_to, self)
+        marks = marks_of(Words(words.text, words.spans, aligned_to), tags)
         changes = []
         for mark in marks:
             symbol = self.symbols[mark.number]
@@ -126,7 +128,7 @@ class _ReadSymbols(NamedTuple):
             written, place = text[symbol.begin : symbol.end], self.number_at(symbol.begin)
             if symbol.partner is None:
                 is_in_front = not symbol.is_word and not text[symbol.begin - 1 : symbol.begin].strip()
-                if is_in_front:  # of the words that look at the word that it touches
+                if is_in_front:  # of the words aligned to the word that it touches
                     tags.append(Tag(written, "", place, place + 1, number, number))
                     continue
                 follows_mark = symbol.is_word and not written.startswith("°") and not text[symbol.end :][:1].strip()
@@ -149,13 +151,13 @@ class _ReadSymbols(NamedTuple):
         return tags
 
 
-def _between_commas(target: Sequence[str], looks_at: Sequence[int], reading: _ReadSymbols) -> list[int]:
-    """Return the word that each word looks at, so that brackets which the model reads as commas go to its commas.
+def _between_commas(target: Sequence[str], aligned_to: Sequence[int], reading: _ReadSymbols) -> list[int]:
+    """Return the word that each word is aligned to, so that brackets which the model reads as commas go to its commas.
 
     A word with a comma in front of those that look into the brackets stands before them, even if it looks there too,
     and words behind the next comma stand behind them, if there is none within the brackets.
     """
-    text, symbols, found = reading.edits.old, reading.symbols, list(looks_at)
+    text, symbols, found = reading.edits.old, reading.symbols, list(aligned_to)
     for symbol in symbols:
         if symbol.partner is None or symbol.begin > symbols[symbol.partner].begin:
             continue

@@ -141,7 +141,7 @@ def _joining(segment: str, following: str) -> str:
 
 
 class NumberHabits(NamedTuple):
-    """The numbers of a training text by what becomes of them in its target."""
+    """Numbers of the source sentences of a training text, by whether the target sentences keep them."""
 
     kept: tuple[str, ...]
     """Numbers without letters that at least two lines keep; those that most keep come first."""

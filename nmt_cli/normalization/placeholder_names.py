@@ -69,8 +69,10 @@ class Names:
 
 
 def _is_one_word(inner: str, outer: str) -> bool:
-    """Return whether the last letter of a name and what is beside it are of one word. Scripts that are not like Latin
-    write a name in Latin letters without a blank beside it."""
+    """Return whether a character at the edge of a name and the one outside belong to one word.
+
+    Scripts that are not like Latin write a name in Latin letters without a blank beside it.
+    """
     if not inner.isalnum() or not (outer == "_" or outer.isalnum()):
         return False
     return bool(OTHER_SCRIPTS.match(inner)) == bool(OTHER_SCRIPTS.match(outer))

@@ -1,7 +1,7 @@
 """Placeholders stay as they are, and stand in the translation as often as in the line.
 
 The model reads each by a name of one word, and may generate it. One that it has lost takes the place of the word that
-looks at it most; where words have no blanks, it stands beside the characters that do.
+is aligned to it most; where words have no blanks, it stands beside the characters that do.
 """
 
 from __future__ import annotations
@@ -230,13 +230,13 @@ class _Free:
     ) -> None:
         self._rows = list(rows)
         self._weights = None if alignment.weights is None or not rows else alignment.between(sources, targets)[rows]
-        looks_at = alignment.looks_at(sources, targets) if alignment.weights is None else ()
+        aligned_to = alignment.aligned_to(sources, targets) if alignment.weights is None else ()
         self._looking: dict[int, deque[int]] = defaultdict(deque)
-        for row in rows if looks_at else ():
-            self._looking[looks_at[row]].append(row)
+        for row in rows if aligned_to else ():
+            self._looking[aligned_to[row]].append(row)
 
     def taken_for(self, unit: int) -> int | None:
-        """Return the free word that looks at a unit of the source most, which is no longer free; None if none is left.
+        """Return the free word most aligned to a unit of the source, which is no longer free; None if none is left.
 
         Without weights, it is the first that looks there, or the nearest one.
         """

@@ -1,4 +1,4 @@
-"""Places in a translation for what the model has not read, by the words that look at the words around it.
+"""Places in a translation for what the model has not read, by the words aligned to the words around it.
 
 Tags and symbols are elements of the line (`elements.py`); here their places become changes of the translation.
 """
@@ -84,14 +84,14 @@ def in_order(source: str, target: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a translation, and the word of the source that each looks at."""
+    """The words of a translation, and the word of the source that each is aligned to."""
 
     text: str
     spans: Sequence[Span]
-    looks_at: Sequence[int]
+    aligned_to: Sequence[int]
     """The number of a source word, -1 for none."""
     solid: Sequence[Span] = ()
-    """Characters that nothing parts: placeholders. Each is within a word."""
+    """The placeholders, which must not be split. Each lies within one word."""
     limit: int | None = None
     """The place behind all that belongs to these words; by default, the end of the text."""
 
@@ -150,11 +150,11 @@ class Words:
             return self
         own = [row for row, (_, end) in enumerate(self.spans) if end > place]
         spans = [(max(self.spans[row][0], place), self.spans[row][1]) for row in own]
-        return Words(self.text, spans, [self.looks_at[row] for row in own], self.solid, self.limit)
+        return Words(self.text, spans, [self.aligned_to[row] for row in own], self.solid, self.limit)
 
     def behind(self, first: int) -> Words:
         """Return the words from one on."""
-        return Words(self.text, self.spans[first:], self.looks_at[first:], self.solid, self.limit)
+        return Words(self.text, self.spans[first:], self.aligned_to[first:], self.solid, self.limit)
 
 
 class Unread(NamedTuple):
@@ -164,7 +164,7 @@ class Unread(NamedTuple):
     """Its first character in the line."""
     end: int
     partner: int | None
-    """The number of the other one of its pair."""
+    """Index of the opening or closing one that belongs to it; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Gaps:
     read: Sequence[Span]
     """The words that are read; text that only stands for an element is none."""
     words: Words
-    """The words of the translation, which look at these."""
+    """The words of the translation, which are aligned to these."""
     elements: Sequence[Unread]
 
     def verbatim(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
@@ -221,27 +221,27 @@ class Gaps:
 
     @cached_property
     def _first_rows(self) -> dict[int, int]:
-        """The first word of the translation that looks at each word."""
-        return {looks: row for row, looks in reversed([*enumerate(self.words.looks_at)])}
+        """The first word of the translation aligned to each word."""
+        return {looks: row for row, looks in reversed([*enumerate(self.words.aligned_to)])}
 
     @cached_property
     def _last_rows(self) -> dict[int, int]:
-        return {looks: row for row, looks in enumerate(self.words.looks_at)}
+        return {looks: row for row, looks in enumerate(self.words.aligned_to)}
 
     def _between(self, old: Span, new: Span) -> Change | None:
         """Return the change that brings back characters of the line where the words on both sides of them still follow
         each other; None where they do not."""
-        text, read, words, looks_at = self.edits.old, self.edits.new, self.words, self.words.looks_at
+        text, read, words, aligned_to = self.edits.old, self.edits.new, self.words, self.words.aligned_to
         before, after = len(read[: new[0]].rstrip()), len(read) - len(read[new[1] :].lstrip())
         left = self._word_at(before - 1) if before else None
         right = self._word_at(after) if after < len(read) else None
         last = -1 if left is None else self._last_rows.get(left, -1)
-        first = len(looks_at) if right is None else self._first_rows.get(right, len(looks_at))
+        first = len(aligned_to) if right is None else self._first_rows.get(right, len(aligned_to))
         written, as_read = text[slice(*old)], read[slice(*new)]
         if left is not None and left == right:
             at = None if last < 0 or as_read else self._within(left, new, first, last)
             return None if at is None else Change(at, at, written, old)
-        is_there = (left is None or last >= 0) and (right is None or first < len(looks_at))
+        is_there = (left is None or last >= 0) and (right is None or first < len(aligned_to))
         if last + 1 != first or left == right or not is_there:
             return None
         begins = words.spans[first][0] if first < len(words.spans) else len(words.text)
@@ -316,7 +316,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
     """By the identity of an element with words, the last of these."""
     end = len(words.text) if words.limit is None else words.limit
     ends_apart = not words.text[end - 1 : end].strip()
-    root = placed(tags, [*words.looks_at, *[-1] * (num_words - len(words.looks_at))])
+    root = placed(tags, [*words.aligned_to, *[-1] * (num_words - len(words.aligned_to))])
     waiting = [(inner, root, False) for inner in reversed(root.inner)]
     while waiting:
         element, outer, is_end = waiting.pop()
@@ -378,8 +378,8 @@ def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
     return missing
 
 
-def apart_from(changes: Sequence[Change], others: Sequence[Change]) -> list[Change]:
-    """Return changes beside others, which do not overlap: none stands within characters that another replaces."""
+def without_overlaps(changes: Sequence[Change], others: Sequence[Change]) -> list[Change]:
+    """Return the changes that do not overlap `others`; an insertion within one of them moves to its end."""
     others = sorted(others, key=lambda other: (other.begin, other.end))
     begins, ends = [other.begin for other in others], [other.end for other in others]
     found = []

@@ -67,7 +67,7 @@ class SymbolFinder:
         for number, place in enumerate(places):
             partner = partners.get(number)
             symbol = self._symbol(text, place, read + text[end : place[0]], partner)
-            if partner is not None and partner < number and _begins_sentence(text, found[partner]):
+            if partner is not None and partner < number and _follows_no_comma(text, found[partner]):
                 # A comma would part its subject from the rest.
                 symbol = symbol._replace(begin_read=place[0], read=" " * _is_between(text, place))
             read, end = read + text[end : symbol.begin_read] + symbol.read, symbol.end
@@ -110,7 +110,10 @@ class SymbolFinder:
             yield begin, end
 
     def _symbol(self, text: str, place: Span, before: str, partner: int | None) -> InnerSymbol:
-        """Return the symbol at a place, and what is read instead; `before` is what is read before it."""
+        """Return the symbol at a place with what the model reads instead of it.
+
+        `before` is what the model reads to its left, and `partner` the index of the bracket that belongs to it.
+        """
         begin, end = place
         after = text[end : end + 1]
         begins_word = not text[begin - 1 : begin].strip() and not after.isalnum()
@@ -146,8 +149,8 @@ def _is_between(text: str, place: Span) -> bool:
     return text[place[0] - 1 : place[0]].isalnum() and text[place[1] : place[1] + 1].isalnum()
 
 
-def _begins_sentence(text: str, symbol: InnerSymbol) -> bool:
-    """Return whether no comma stands before what follows a symbol, neither in the line nor in what is read."""
+def _follows_no_comma(text: str, symbol: InnerSymbol) -> bool:
+    """Return whether no comma comes before the text after a symbol, in the line or in what the model reads."""
     return not symbol.is_comma and not text[: symbol.begin].rstrip().endswith(",")
 
 

@@ -49,8 +49,8 @@ class KnownSymbols:
         """A comma as the training text has it, `,` or ` ,`; empty where it has none."""
         return "" if "," not in self._usual else " ," if self._profile.is_usually_apart(",") else ","
 
-    def has_all_usually(self, text: str) -> bool:
-        """Return whether the training text has all characters of another, and all symbols often."""
+    def has_all_often(self, text: str) -> bool:
+        """Return whether the training text has all characters of a text, the symbols at least `MIN_SYMBOL` times."""
         return self._usual.issuperset(text)
 
     def has_all(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Tags are not read, and stand in the translation around the words that look at what they enclosed.
+"""Tags are not read, and stand in the translation around the words aligned to what they enclosed.
 
 Where the words on both sides of each tag still follow each other, all of them come back byte for byte, blanks included.
 Else the attention tells their places. Elements that stand side by side stay so, and nested ones stay nested. Signs of
@@ -23,11 +23,11 @@ from nmt_cli.normalization.placing import (
     Gaps,
     Unread,
     Words,
-    apart_from,
     in_order,
     marks_of,
     source_units,
     target_units,
+    without_overlaps,
 )
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change, Edits, Span
@@ -47,7 +47,7 @@ class TagCode(NamedTuple):
     begin: int
     end: int
     partner: int | None = None
-    """The number of the other one of its pair."""
+    """Index of the opening or closing tag that belongs to it; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Tags(RestoringStep):
         back = {place for change in changes if change.origin is not None for place in range(*change.origin)}
         keys = [key for key in tagged.keys if key[0] not in back]
         if keys:
-            changes = [*changes, *apart_from([*reading.keys(words, keys, found.begun)], changes)]
+            changes = [*changes, *without_overlaps([*reading.keys(words, keys, found.begun)], changes)]
         if tagged.has_escapes:
             escaped = {change.end for change in changes if change.text.endswith("\\")}
             quotes = (place for place in range(found.begun, len(found.text)) if found.text[place] == "'")
@@ -250,10 +250,10 @@ class Reading:
         return cls(edits, tagged.tags, places, source_units(alignment, edits.new, cuts, names.spans(edits.new)), names)
 
     def words_of(self, found: Translation, alignment: Alignment) -> Words:
-        """Return the units of a translation, and those of the line that they look at."""
+        """Return the units of a translation, and those of the line that they are aligned to."""
         solid = [*self.names.spans(found.text)]
         units = target_units(alignment, found.text, solid)
-        return Words(found.text, units, alignment.looks_at(self.units, units), solid)
+        return Words(found.text, units, alignment.aligned_to(self.units, units), solid)
 
     @cached_property
     def tags(self) -> Sequence[Tag]:
@@ -352,7 +352,7 @@ class Reading:
         return [change for numbers, change in found if numbers] if done == wanted else None
 
     def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
-        """Return the changes that put tags where the words that look at their words stand."""
+        """Return the insertions that put each tag around the words aligned to the source words that it enclosed."""
         changes = []
         for mark in marks_of(words, tags):
             code, text = self.codes[mark.number], mark.text
@@ -361,12 +361,12 @@ class Reading:
         return changes
 
     def keys(self, words: Words, keys: Sequence[Span], begun: int) -> Iterator[Change]:
-        """Yield the sign of each accelerator before the first letter of the word that looks at its word."""
+        """Yield the sign of each accelerator before the first letter of the word aligned to its word."""
         letters = [(row, words.letter(row)) for row in range(len(words.spans))]
         places = {row: place for row, place in letters if place is not None and place >= begun}
         if not places:
             return
-        row_of = {words.looks_at[row]: row for row in reversed(places)}
+        row_of = {words.aligned_to[row]: row for row in reversed(places)}
         ends = [end for _, end in self.units]
         for key in keys:
             at = self.edits.new_span(*key)[0]

@@ -44,7 +44,7 @@ def additive_energies(
 
 
 _recomputed_energies = partial(checkpoint, additive_energies, use_reentrant=False, preserve_rng_state=False)
-"""The same with gradients, for which autograd computes the energies again."""
+"""`additive_energies` with gradients, for which autograd computes the energies again."""
 
 
 class AdditiveEnergies:

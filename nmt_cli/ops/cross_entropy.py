@@ -19,7 +19,7 @@ from nmt_cli.ops.matmul import matmul, summed_outer
 ROWS_AT_ONCE = 512
 """Positions whose logits are held at a time."""
 ROWS_AT_ONCE_CUDA = 4096
-"""The same on a GPU, where a launch takes longer than the work on a few rows."""
+"""Positions whose logits are held at a time on a GPU, where a launch takes longer than the work on a few rows."""
 _KERNEL = native.Kernel(
     "loss", native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 3, native.REAL, *[native.POINTER] * 4
 )
@@ -163,7 +163,7 @@ def softmax_gradient_(
 
 
 class _FormulaSoftmax:
-    """The same in torch's operations."""
+    """Softmax and cross-entropy in operations of torch, for where there is no kernel."""
 
     def __init__(self, bias_V: Tensor, _: int) -> None:
         self._bias_V, self._gradient_V = bias_V, torch.zeros_like(bias_V)

@@ -56,7 +56,7 @@ class ActiveSentences:
     state: SearchState
     """The model's state of all rows."""
     attention_N: Sequence[AttentionHistory | None] | None = None
-    """The attention of each row, which is None where it is not recorded; None in all if that is so everywhere."""
+    """The attention of each row, which is None where it is not recorded; or None, if no sentence has needed it."""
     constraint_state: ConstraintState | None = None
     """State of the rows among the constraints; None where no sentence of the search has any."""
 
@@ -70,8 +70,8 @@ class ActiveSentences:
         prefix: list[int] = self.prefixes_LKT[place, rank, self.first_columns[place] :].tolist()
         return prefix
 
-    def next_step(self, place: int) -> int:
-        """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
+    def next_length(self, place: int) -> int:
+        """Return the length of each hypothesis of a sentence after the next step, with </s>."""
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
     def histories(self) -> Sequence[AttentionHistory | None]:

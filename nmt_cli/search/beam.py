@@ -280,7 +280,7 @@ class _Search:
         if self.is_endless is None:
             return
         for place, sentence in enumerate(active.sentences):
-            length = active.next_step(place)
+            length = active.next_length(place)
             if length % ASK_AFTER == 0 and all(
                 self.is_endless(sentence, active.prefix(place, rank))
                 for rank, total in enumerate(active.totals_LK[place].tolist())
@@ -318,7 +318,7 @@ class _Search:
                 Hypothesis(
                     ids=tuple(prefix if ended else [*prefix, piece]),
                     log_prob=log_prob,
-                    score=ranked / length_penalty(active.next_step(place), self.options.length_penalty),
+                    score=ranked / length_penalty(active.next_length(place), self.options.length_penalty),
                     ended=ended,
                     weights_TS=None if attention is None else attention.stacked(),
                     generated_terms=() if after is None else after.generated_terms(extension),
@@ -327,7 +327,7 @@ class _Search:
         return ends_LK
 
     def _is_at_limit(self, active: ActiveSentences, place: int) -> bool:
-        return active.next_step(place) >= self.max_lengths[active.sentences[place]]
+        return active.next_length(place) >= self.max_lengths[active.sentences[place]]
 
     def _is_done(self, active: ActiveSentences, place: int, best_total: float) -> bool:
         finished, n_best = self.finished[active.sentences[place]], self.options.n_best

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from nmt_cli.serve.exchange import ROOM, Exchange, Wrong
+from nmt_cli.serve.exchange import ROOM, BadRequest, Exchange
 from nmt_cli.serve.limits import Limits
 
 READ_BYTES = 16_384
@@ -159,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         exchange = self._exchange
         try:
             task = exchange.feed(data)
-        except Wrong as wrong:
+        except BadRequest as wrong:
             if exchange.answers:  # then the connection ends after the answer
                 return
             exchange.lose()
@@ -259,7 +259,10 @@ class Connection(asyncio.BufferedProtocol):
         self._linger(asyncio.get_running_loop().time() + self._limits.body_seconds, self._thrown)
 
     def _linger(self, until: float, thrown: int) -> None:
-        """Look soon if the client has sent more than `thrown` bytes. If not, or if it is late, it is not waited for."""
+        """Have the connection closed soon, unless the client goes on sending and `until` has not come.
+
+        `thrown` is the number of its bytes that have been thrown away so far.
+        """
         seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
         if self._reading is not None:
             self._reading.cancel()

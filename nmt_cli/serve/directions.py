@@ -8,7 +8,7 @@ from typing import Any
 from nmt_cli.data.language_profile import LanguageProfile, probabilities
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import english_name, primary
+from nmt_cli.text.language_codes import english_name, primary_language
 
 MIN_ALONE = 40
 """Characters of a text whose language is told by itself; the shorter ones of a list may be judged together."""
@@ -27,7 +27,7 @@ def _distance(own: str, code: str) -> int | None:
     first, second = _usual(own), _usual(code)
     if first == second:
         return 0
-    if primary(first) != primary(second):
+    if primary_language(first) != primary_language(second):
         return None
     return 1 if _script(first) == _script(second) else 2
 

@@ -23,8 +23,8 @@ WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
 CUT = "the request is not complete"
 
 
-class Wrong(Exception):  # noqa: N818 (an answer)
-    """A client has sent bytes that are no request. It gets the status and the message."""
+class BadRequest(Exception):  # noqa: N818 (an answer)
+    """A client has sent bytes that are no request of HTTP; it gets the status and the message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Wrong(Exception):  # noqa: N818 (an answer)
 
 
 class Line(Protocol):
-    """A connection, as an exchange sees it."""
+    """What an exchange needs of its connection."""
 
     client: tuple[str, int] | None
     server: tuple[str, int] | None
@@ -51,7 +51,7 @@ class Line(Protocol):
         ...
 
     def adjust(self) -> None:
-        """Hear that the exchange has come further."""
+        """Adapt limits of time and room, and begin the next request, after the exchange has come further."""
         ...
 
     def abort(self) -> None:
@@ -90,7 +90,7 @@ class Exchange:
         """Take bytes of the request, or its end if there are none. Return the task that answers, if it begins now.
 
         Raises:
-            Wrong: this is no request.
+            BadRequest: this is no request.
         """
         if data and self.is_empty:
             data = data.lstrip(b"\r\n")  # some clients send an empty line after a body
@@ -113,7 +113,7 @@ class Exchange:
         except h11.RemoteProtocolError as error:
             self.is_read = self._is_wrong = True
             wrong = CUT if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
-            raise Wrong(error.error_status_hint, f"Invalid request: {wrong}") from None
+            raise BadRequest(error.error_status_hint, f"Invalid request: {wrong}") from None
         finally:
             self._news.set()
         return task

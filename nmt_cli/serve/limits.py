@@ -143,7 +143,7 @@ class Budget:
         return True
 
     def give_back(self, amount: int, client: str) -> None:
-        """Return what a client has taken."""
+        """Give back an amount that a client has taken."""
         self._left += amount
         self._taken[client] -= amount
         if not self._taken[client]:

@@ -247,8 +247,8 @@ def words_of_file(
         return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, document.work))
 
 
-class _Enough(Exception):  # noqa: N818 (nothing is wrong)
-    """The sentences are known."""
+class _SentencesCollected(Exception):  # noqa: N818 (nothing is wrong)
+    """Ends a rendering once the sentences of a document are collected."""
 
 
 def _to_be_translated(render: Callable[[Translate], object]) -> str:
@@ -261,9 +261,9 @@ def _lines_of(render: Callable[[Translate], object]) -> list[str]:
 
     def take(sentences: Sequence[str]) -> list[Translation]:
         found.extend(sentences)
-        raise _Enough
+        raise _SentencesCollected
 
-    with suppress(_Enough):
+    with suppress(_SentencesCollected):
         render(take)
     return found
 

@@ -33,7 +33,7 @@ def exit_code(number: int) -> int:
 
 
 class Ended(SystemExit):
-    """Ends the program, or what a `Deferred` cuts short, because a signal has come.
+    """Ends the program, or what a `SignalDeferrer` cuts short, because a signal has come.
 
     Python and libraries swallow exceptions in places: in a `__del__`, and where C asks if an object has an attribute.
     So whoever takes this exception calls `answer`. If it dies without an answer, the signal is sent again.
@@ -130,7 +130,7 @@ class _Ending:
             _send_again(number)
 
 
-class Deferred:
+class SignalDeferrer:
     """Remembers the first signal, so that a step can be made whole and saved before the program ends; who insists by a
     second Ctrl-C ends the program at once."""
 

@@ -51,7 +51,7 @@ _WITHOUT_SPACES = (*_CHINESE, "ja", "th", "lo", "my", "km")
 _TURKIC = ("tr", "az", "crh")
 
 
-def primary(code: str) -> str:
+def primary_language(code: str) -> str:
     """Return the language of a code or name without its region or script: `sr` for sr-RS, sr@latin and Serbian."""
     language = re.split(r"[-_@]", code.strip().lower())[0]
     return ALIASES.get(language) or _CODES.get(language, language)
@@ -62,14 +62,14 @@ def english_name(code: str) -> str:
     for line in _NAMES.split("\n"):
         for names in line.split("|"):
             known = names.split()
-            if known and known[0] == primary(code):
+            if known and known[0] == primary_language(code):
                 return next(name for name in known if len(name) > 3).capitalize()
     return code
 
 
 def writes_spaces(language: str) -> bool:
     """Return whether a language separates words by spaces."""
-    return primary(language) not in _WITHOUT_SPACES
+    return primary_language(language) not in _WITHOUT_SPACES
 
 
 def bleu_tokenizer(language: str) -> str | None:
@@ -78,10 +78,10 @@ def bleu_tokenizer(language: str) -> str | None:
     Korean has spaces, but its words end in particles, so whole words seldom match. sacreBLEU's own tokenizers for
     Japanese and Korean need more packages.
     """
-    one = primary(language)
+    one = primary_language(language)
     return "zh" if one in _CHINESE else "char" if one in (*_WITHOUT_SPACES, "ko") else None
 
 
 def is_turkic(language: str) -> bool:
     """Return whether a language writes i with and without a dot as two letters."""
-    return primary(language) in _TURKIC
+    return primary_language(language) in _TURKIC

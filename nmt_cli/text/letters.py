@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from unicodedata import category
 
-from nmt_cli.text.language_codes import is_turkic, primary
+from nmt_cli.text.language_codes import is_turkic, primary_language
 
 WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -32,7 +32,7 @@ _TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
 
 
 _is_turkic = lru_cache(is_turkic)
-_primary = lru_cache(primary)
+_primary = lru_cache(primary_language)
 """These are asked for each word of each line."""
 
 

@@ -68,7 +68,7 @@ class Undo(NamedTuple):
     data: Any = None
     """Values of the step's own, which may be pickled."""
     prefix_edits: Edits | None = None
-    """The same of the prefix, where the step has changed it."""
+    """Edits of the prefix; None if the step has not changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Line:
         return self.text if not self.no_text else " ".join(word[0] for word in self.words())
 
     def is_text(self, begin: int, end: int) -> bool:
-        """Return whether no character of some is of a word that is no text."""
+        """Return whether a span is clear of words that are no text, such as placeholders."""
         place = bisect_right(self.no_text, begin, key=_end)
         return place == len(self.no_text) or self.no_text[place][0] >= end
 

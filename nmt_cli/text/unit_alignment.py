@@ -19,7 +19,7 @@ from nmt_cli.text.edits import Edits, Span
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Units of two texts, and how much those of the target look at those of the source."""
+    """Units of two texts, and how much those of the target are aligned to those of the source."""
 
     source: tuple[Span, ...]
     """The characters of each unit in the source text; none for text that only the model has read."""
@@ -27,10 +27,10 @@ class Alignment:
     """The characters of each unit in the target text; they overlap where a change has joined units."""
     weights: NDArray[np.floating] | None
     """Attention (target units, source units and `</s>`); None where it would be too large."""
-    looks: tuple[int, ...] = ()
-    """The source unit that each target unit looks at most, -1 for none; empty where there are weights."""
+    aligned: tuple[int, ...] = ()
+    """The source unit that each target unit is aligned to most, -1 for none; empty where there are weights."""
     num_shown: int = 0
-    """Units at the end that the model has not read: what was put back from the source. Each looks at itself."""
+    """Units at the end that the model has not read: what was put back from the source. Each is aligned to itself."""
 
     @classmethod
     def joined(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
@@ -46,11 +46,11 @@ class Alignment:
         )
         column = row = 0
         if any(part.weights is None for part in parts):
-            looks: list[int] = []
+            aligned: list[int] = []
             for part in parts:
-                looks += [unit + column if unit >= 0 else -1 for unit in part._hard()]
+                aligned += [unit + column if unit >= 0 else -1 for unit in part._hard()]
                 column += len(part.source)
-            return cls(source, target, None, tuple(looks))
+            return cls(source, target, None, tuple(aligned))
         weights = np.zeros((len(target), len(source) + 1), np.float32)
         for part in parts:
             assert part.weights is not None
@@ -62,11 +62,11 @@ class Alignment:
 
     def of_words(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
         """Return the same with words for units and a link for each in place of weights: it takes far less memory."""
-        return Alignment(tuple(source), tuple(target), None, tuple(self.looks_at(source, target)))
+        return Alignment(tuple(source), tuple(target), None, tuple(self.aligned_to(source, target)))
 
     def _hard(self) -> Sequence[int]:
         if self.weights is None:
-            return self.looks
+            return self.aligned
         own = self.weights[:, :-1]
         return [int(row.argmax()) if row.any() else -1 for row in own]
 
@@ -77,17 +77,17 @@ class Alignment:
             source: edits from the source of now.
             target: edits from the target of now.
             inserted: characters of the new source that the new target shows, such as tags and symbols. They are a unit
-                of their own, which looks at itself.
+                of their own, which is aligned to itself.
         """
         sources, targets = tuple(source.new_spans(self.source)), tuple(target.new_spans(self.target))
         if not inserted:
-            return Alignment(sources, targets, self.weights, self.looks, self.num_shown)
+            return Alignment(sources, targets, self.weights, self.aligned, self.num_shown)
         num_own, num_new = len(sources), len(inserted)
         sources += tuple(origin for origin, _ in inserted)
         targets += tuple(place for _, place in inserted)
         if self.weights is None:
-            looks = (*self.looks, *range(num_own, num_own + num_new))
-            return Alignment(sources, targets, None, looks, self.num_shown + num_new)
+            aligned = (*self.aligned, *range(num_own, num_own + num_new))
+            return Alignment(sources, targets, None, aligned, self.num_shown + num_new)
         weights = np.zeros((len(targets), len(sources) + 1))
         weights[:-num_new, :num_own] = self.weights[:, :-1]
         weights[:-num_new, -1] = self.weights[:, -1]
@@ -97,7 +97,7 @@ class Alignment:
     def between(self, source: Sequence[Span], target: Sequence[Span]) -> Matrix:
         """Return the attention between words, summed over source units and averaged over target units.
 
-        The words are given by their characters, from left to right. One more column has what looks at `</s>`. A unit
+        The words are given by their characters, from left to right. One more column is of `</s>`. A unit
         belongs to the word at its first character, or to the next one; one without characters belongs to the word
         before it. What was put in counts in a word of its own alone, which no other unit has.
         """
@@ -112,21 +112,21 @@ class Alignment:
         np.add.at(counts, rows[inside], 1)
         return merged / np.maximum(counts, 1)[:, None]
 
-    def looks_at(self, source: Sequence[Span], target: Sequence[Span]) -> list[int]:
-        """Return the source word that each target word looks at most; -1 for none."""
+    def aligned_to(self, source: Sequence[Span], target: Sequence[Span]) -> list[int]:
+        """Return the source word that each target word is aligned to most; -1 for none."""
         if self.weights is not None:
             weights = self.between(source, target)[:, :-1]
             return [int(row.argmax()) if row.any() else -1 for row in weights]
         columns, rows = words_of(self.source, source), self._rows(target)
         found: list[Counter[int]] = [Counter() for _ in target]
-        for row, unit in zip(rows, self.looks, strict=True):
+        for row, unit in zip(rows, self.aligned, strict=True):
             if row < len(target) and unit >= 0 and columns[unit] < len(source):
                 found[row][columns[unit]] += 1
         return [min(own, key=lambda word: (-own[word], word)) if own else -1 for own in found]
 
     def links(self, source: Sequence[Span], target: Sequence[Span]) -> list[Link]:
-        """Return each target word with the source word that it looks at most, in the order of the target."""
-        return [(word, row) for row, word in enumerate(self.looks_at(source, target)) if word >= 0]
+        """Return each target word with the source word that it is aligned to most, in the order of the target."""
+        return [(word, row) for row, word in enumerate(self.aligned_to(source, target)) if word >= 0]
 
     def _rows(self, target: Sequence[Span]) -> list[int]:
         """Return the number of the word of each target unit; the number after the last for one that counts in none."""
@@ -139,7 +139,7 @@ class Alignment:
         if self.weights is not None:
             return self.weights
         weights = np.zeros((len(self.target), len(self.source) + 1))
-        for row, unit in enumerate(self.looks):
+        for row, unit in enumerate(self.aligned):
             weights[row, unit] = unit >= 0
         return weights
 

@@ -13,14 +13,14 @@ from nmt_cli.system.files import atomic_path, full_disk_names, sync
 
 
 class MetricsLog:
-    """Appends records to `metrics.jsonl`. Call `cut` first: it removes the records that come again."""
+    """Appends records to `metrics.jsonl`. Call `truncate` first: it removes the records that come again."""
 
     def __init__(self, path: Path | None, *, tensorboard: Path | None = None) -> None:
         """Open nothing yet. Without a path nothing is written: of several processes only one writes."""
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
-    def cut(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
+    def truncate(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
         """Remove the records after a step, and the records of that step with an event in `without`."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]

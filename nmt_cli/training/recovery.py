@@ -108,8 +108,8 @@ class Recovery:
             configuration=state.configuration or first.configuration,
         )
 
-    def go_on_from(self, state: TrainingState) -> None:
-        """Remove the checkpoints and log records after a step, and note if a signal had this step saved.
+    def resume_from(self, state: TrainingState) -> None:
+        """Remove the checkpoints and log records newer than a state, and note whether a signal had that state saved.
 
         Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
         """
@@ -118,7 +118,7 @@ class Recovery:
         is_due = is_end or self._intervals.is_due(step)
         self._passing_step = None if is_due else step
         passing = {"checkpoint": is_due, "train": is_end or self._intervals.is_logged(step)}
-        self._metrics.cut(step, without={event for event, stays in passing.items() if not stays})
+        self._metrics.truncate(step, without={event for event, stays in passing.items() if not stays})
         if self._checkpoints.index().last not in (None, step):
             self._leave_branch(step)
 
@@ -143,7 +143,7 @@ class Recovery:
             self._checkpoints.prune(kept)
         rate_factor = before.rate_factor * REWIND_FACTOR
         state = replace(state, skipped_in_a_row=0, rewinds=before.rewinds + 1, rate_factor=rate_factor)
-        self._metrics.cut(state.step)
+        self._metrics.truncate(state.step)
         warn(
             f"{self._diverged(before)}; going back to update {state.step} with "
             f"{state.rate_factor:g} times the learning rate (rewind {state.rewinds} of at most {MAX_REWINDS})"

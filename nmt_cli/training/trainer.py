@@ -15,7 +15,7 @@ from nmt_cli.ops import native
 from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.errors import Interrupted, PredictionError
-from nmt_cli.system.signals import Deferred
+from nmt_cli.system.signals import SignalDeferrer
 from nmt_cli.training.checkpoints import sign
 from nmt_cli.training.contention import ContentionMonitor
 from nmt_cli.training.finite_loss import FiniteLossCheck
@@ -103,7 +103,7 @@ class Trainer:
         self._finite_loss_check = FiniteLossCheck(weights, world)
         self._meter = _Meter()
         self._contention: ContentionMonitor | None = None
-        self._signals = Deferred()
+        self._signals = SignalDeferrer()
         self._is_stopping = False
         """True once any process has received a signal."""
         self.state = recovery.first
@@ -131,7 +131,7 @@ class Trainer:
         total, self._signals.deadline = self._expected_steps(), deadline
         self._began, self._begun, self._contention = time.monotonic(), self.state, contention
         self._seconds_before = self.state.seconds
-        self._recovery.go_on_from(self.state)
+        self._recovery.resume_from(self.state)
         with (
             native.path(self.state.path),
             self._signals.listening(),

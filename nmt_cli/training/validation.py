@@ -17,7 +17,7 @@ from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.distributed import World
 from nmt_cli.system.errors import InputError, PredictionError
-from nmt_cli.system.signals import Deferred
+from nmt_cli.system.signals import SignalDeferrer
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder, fit_for
@@ -88,7 +88,7 @@ class Validator:
             for chunk in _chunks(order, [max(map(len, pair)) + 1 for pair in zip(sources, targets, strict=True)])
         ]
 
-    def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
+    def __call__(self, model: Seq2Seq, signals: SignalDeferrer) -> dict[str, float] | None:
         """Return `loss` (nats per target piece), `perplexity`, `bleu` and `chrf`; None if a signal comes first.
 
         A process that receives a signal stops at once. The others finish their part, and all return None.
@@ -116,7 +116,7 @@ class Validator:
         self._show_failures(sum(part.num_empty for part in parts), sum(part.num_repeated for part in parts))
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
 
-    def _of_all(self, signals: Deferred, act: Callable[[], Result]) -> list[Result] | None:
+    def _of_all(self, signals: SignalDeferrer, act: Callable[[], Result]) -> list[Result] | None:
         """Return the results of `act` in each process, by rank, or None if a signal has cut it short in any."""
         results: list[Result | None] = self._world.gathered(signals.cut_short(act))
         whole = [result for result in results if result is not None]
@@ -171,7 +171,7 @@ class DirectionsValidator:
     def __init__(self, validators: Mapping[str, Validator]) -> None:
         self._validators = validators
 
-    def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
+    def __call__(self, model: Seq2Seq, signals: SignalDeferrer) -> dict[str, float] | None:
         """Return the mean of each score over all directions, then each score of each direction, such as `bleu_vi-en`.
 
         None if a signal comes first; `PredictionError` as `Validator` raises it.

@@ -16,7 +16,7 @@ class LineFormat(Protocol):
         ...
 
     def written(self, line: bytes, translation: bytes, /) -> bytes:
-        """Return the line of the output from one without its line feed and a translation with one."""
+        """Return the line of the output. `line` has no line feed; the translation and the result end with one."""
         ...
 
 

@@ -68,7 +68,7 @@ class Part:
     needs_weights: bool = False
     """True if its translations need the attention."""
     prefix: Prefix | None = None
-    """The beginning of its translation."""
+    """Beginning that the translation must have; None if there is none."""
     terms: tuple[TermFound, ...] = ()
     """The constraints in it, without those that the prefix meets."""
     covered: tuple[tuple[Constraint, Span], ...] = ()

@@ -1,4 +1,4 @@
-"""Bulk translation as files: inputs are cut into parts, and what comes back is joined into shards, whole or absent.
+"""Bulk translation as files: inputs are batched into parts, and what comes back is joined into shards, whole or absent.
 
 Beside the finished shards there is one hidden folder, which holds what is needed to go on after a stop at any moment:
 
@@ -25,7 +25,7 @@ from nmt_cli.data.output import open_output
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.files import atomic_path, locked, remove_directory, remove_unfinished, sync
 from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
-from nmt_cli.translation.windows import cut
+from nmt_cli.translation.windows import batched
 
 FOLDER = ".translate-corpus"
 FORMAT = 1
@@ -101,7 +101,7 @@ class Part:
 
 def cut_into_parts(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
     """Yield the lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
-    return cut(lines, part_lines, len, MAX_PART_BYTES)
+    return batched(lines, part_lines, len, MAX_PART_BYTES)
 
 
 def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
@@ -319,7 +319,11 @@ def _option(name: str, before: Any) -> str:
 
 
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
-    """Return the shards that were begun here, if under the same conditions."""
+    """Return the shards that were begun here; none if there is no record.
+
+    Raises:
+        InputError: the record is damaged, has another version of the format, or was made under other conditions.
+    """
     if not path.exists():
         return {}
     directory = path.parent.parent

@@ -100,14 +100,14 @@ class SharedSearch:
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends; an unexpected error ends the worker, and another does its tasks."""
         try:
-            Searches(self._translators, inbox).run()
+            SearchScheduler(self._translators, inbox).run()
         except Exception as error:
             log(f"error: the translation failed: {place_of(error)}")
             raise SystemExit(1) from None
 
 
-class Searches:
-    """The tasks of a worker, and the searches that take turns."""
+class SearchScheduler:
+    """Schedules the searches of a worker, which take turns."""
 
     def __init__(self, translators: Sequence[Translator], inbox: Inbox) -> None:
         self._translators, self._inbox = translators, inbox
@@ -265,7 +265,7 @@ class Searches:
         return [turn.kind for turn in self._live if turn.kind is not None]
 
     def _may_begin(self, kind: Kind) -> bool:
-        """Return whether a kind of sentence has a place: large requests of one size have one place for all lengths."""
+        """Return whether a search for a kind may begin; large requests of one size have one search at a time."""
         kinds = self._kinds()
         if kind.size:
             return len(kinds) < MAX_LIVE - 1 and all(other.size != kind.size for other in kinds)

@@ -97,7 +97,7 @@ class Translator:
         numbers: Sequence[int] | None = None,
     ) -> list[Translated]:
         """Return the translations of each line, in order, with their parts translated by `translate`."""
-        return _driven(self.by_parts(lines, prefixes, numbers), translate)
+        return _run_steps(self.by_parts(lines, prefixes, numbers), translate)
 
     def by_parts(
         self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None, numbers: Sequence[int] | None = None
@@ -363,8 +363,8 @@ class _Queue:
         return is_endless(ids, self.live[number], self.translator.tokenizers)
 
 
-def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
-    """Return what `steps` return, with their parts translated by `translate`."""
+def _run_steps(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
+    """Run a generator, send it the translations of the parts that it yields, and return its result."""
     try:
         parts = next(steps)
         while True:

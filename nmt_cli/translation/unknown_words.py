@@ -39,10 +39,10 @@ def _copies(edits: Edits, unknown: Sequence[Span], found: Translation) -> list[C
         word.span() for side in ((0, found.begun), (found.begun, len(text))) for word in _WORD.finditer(text, *side)
     ]
     changes = []
-    for (begin, end), looks in zip(words, found.alignment.looks_at(source, words), strict=True):
+    for (begin, end), aligned in zip(words, found.alignment.aligned_to(source, words), strict=True):
         if begin < found.begun or UNKNOWN not in text[begin:end]:
             continue
-        first, last = source[max(looks, 0)]
+        first, last = source[max(aligned, 0)]
         for piece in unknown:
             own = edits.new[slice(*piece)]
             if first <= piece[1] - len(own.lstrip()) < last:  # blanks may be of an unknown piece, or be one

@@ -84,10 +84,10 @@ def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> 
 
 def windows_of_list(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield lines that are all there in windows with the same bounds."""
-    return cut(lines, WINDOW_SIZE, weight_of, MAX_WINDOW_BYTES)
+    return batched(lines, WINDOW_SIZE, weight_of, MAX_WINDOW_BYTES)
 
 
-def cut(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_weight: int) -> Iterator[list[Item]]:
+def batched(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_weight: int) -> Iterator[list[Item]]:
     """Yield consecutive items together: `most` of them, or fewer where their weights reach the largest."""
     part: list[Item] = []
     weight = 0
@@ -119,12 +119,12 @@ def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
         count_pairs(Corpus(source, target))
     report = FilterReport()
     pairs = read_pairs(Corpus(source, target), invalid_utf8="replace", report=report)
-    yield from _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
+    yield from _ReadAhead(pairs, _num_cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
     if report.replaced:
         warn_of_invalid(f"{input_name(source)} and {input_name(target)}: ", report.replaced, "pair")
 
 
-def _cells(pair: Pair) -> int:
+def _num_cells(pair: Pair) -> int:
     return (len(pair.source) + 1) * (len(pair.target) + 1)
 
 

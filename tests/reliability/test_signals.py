@@ -142,11 +142,11 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
 
 SAYS_WHAT_IT_HEARS = """
 import os
-from nmt_cli.system.signals import Deferred
-def hear(*given, real=Deferred._hear):
+from nmt_cli.system.signals import SignalDeferrer
+def hear(*given, real=SignalDeferrer._hear):
     real(*given)
     os.write(2, b"heard\\n")
-Deferred._hear = hear
+SignalDeferrer._hear = hear
 """
 
 
@@ -535,7 +535,7 @@ def act():
     swallow()
     time.sleep(10_000)
 with signals.ending():
-    deferred = signals.Deferred()
+    deferred = signals.SignalDeferrer()
     with deferred.listening():
         print(deferred.cut_short(act), deferred.received)
 """
@@ -563,7 +563,7 @@ def test_what_comes_once_more(program: str, code: int, out: str):
 
 
 def test_nothing_is_begun_after_a_signal_and_what_came_before_counts():
-    deferred = signals.Deferred()
+    deferred = signals.SignalDeferrer()
     with deferred.listening():
         assert deferred.cut_short(lambda: "done") == "done"
         signal.raise_signal(signal.SIGHUP)
@@ -576,7 +576,7 @@ def test_outside_the_main_thread_nobody_listens():
     answers = []
 
     def listen() -> None:
-        with signals.Deferred().listening(), signals.exiting_at_once():
+        with signals.SignalDeferrer().listening(), signals.exiting_at_once():
             answers.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=listen)

@@ -34,8 +34,8 @@ Memory = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
-    """One look at the source."""
+class AttentionOutput:
+    """Results of one step of attention."""
 
     context_nc: Value | None
     """None where the decoder sees no context."""
@@ -63,7 +63,7 @@ class Rows:
 
 
 def keys(graph: Graph, attention: Attention, states_bsc: Value) -> Value:
-    """Return what does not depend on the query: in all attentions, the products with the layers named `key`."""
+    """Return the keys of an attention: the annotations times the matrices of all layers named `key`, side by side."""
     assert isinstance(attention, nn.Module)
     named = attention.named_modules()
     layers = [layer for name, layer in named if name.endswith("key") and isinstance(layer, nn.Linear)]
@@ -83,13 +83,13 @@ class AttentionStep:
             self._valid_b1s = memory["valid"].unsqueeze(1)
             self._keys_bsa = memory.get("keys", memory["states"])
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:  # noqa: ARG002
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
         """Return context, weights and the next states."""
         return self._attended(self._softmax(self._energies(query_nh)))
 
-    def _attended(self, weights_bks: Value, *states: Value) -> Attended:
+    def _attended(self, weights_bks: Value, *states: Value) -> AttentionOutput:
         context_bkc = weights_bks @ self._memory["states"]
-        return Attended(self.rows.flat(context_bkc, self._attention.context_size), weights_bks, states)
+        return AttentionOutput(self.rows.flat(context_bkc, self._attention.context_size), weights_bks, states)
 
     def _softmax(self, energy_bks: Value, valid: Value | None = None) -> Value:
         """Return a softmax over valid positions, with exact zeros elsewhere."""
@@ -118,7 +118,7 @@ class LocalAttentionStep(AttentionStep):
     remembers = ("position",)
     _attention: LocalAttention
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:
         graph, window = self._graph, self._attention.window
         position, position_v = self._attention.position, self._attention.position_v
         energy_bks = self._energies(query_nh)
@@ -145,7 +145,7 @@ class LocationAttentionStep(AttentionStep):
     remembers = ("previous",)
     _attention: LocationAttention
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:
         graph, attention = self._graph, self._attention
         assert self.rows.width is not None
         filters = array(attention.convolution.weight)
@@ -173,7 +173,7 @@ class CoverageAttentionStep(AttentionStep):
             sizes.append(attention.update_key.out_features)
         self._keys_bsa, *self._update_keys = memory["keys"].split(*sizes)
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:
         graph, rows, attention = self._graph, self.rows, self._attention
         assert rows.width is not None
         units = attention.coverage.in_features
@@ -194,7 +194,7 @@ class MultiheadAttentionStep(AttentionStep):
 
     _attention: MultiheadAttention
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:  # noqa: ARG002
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
         graph, rows, attention = self._graph, self.rows, self._attention
         assert rows.width is not None
         heads, size = attention.v.shape
@@ -204,7 +204,7 @@ class MultiheadAttentionStep(AttentionStep):
         weights_bkms = self._softmax(energy_bkms, self._valid_b1s.unsqueeze(1))
         contexts_bkmc = weights_bkms @ self._memory["states"].unsqueeze(1)
         contexts_nx = rows.flat(contexts_bkmc, heads * attention.context_size)
-        return Attended(linear(graph, attention.mix, contexts_nx), weights_bkms.mean(2))
+        return AttentionOutput(linear(graph, attention.mix, contexts_nx), weights_bkms.mean(2))
 
 
 class FixedContext(AttentionStep):
@@ -212,12 +212,12 @@ class FixedContext(AttentionStep):
 
     _attention: NoAttention
 
-    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> Attended:  # noqa: ARG002
+    def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
         if not self._attention.context_size:
-            return Attended(None, None)
+            return AttentionOutput(None, None)
         by_row = self.rows.by_source(query_nh.sum(1, keepdims=True), 1) * 0.0  # for the number of rows alone
         context_bkc = by_row + self._memory["final"].unsqueeze(1)
-        return Attended(self.rows.flat(context_bkc, self._attention.context_size), None)
+        return AttentionOutput(self.rows.flat(context_bkc, self._attention.context_size), None)
 
 
 STEPS: dict[type, type[AttentionStep]] = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nmt_cli.export.onnx.attention_graph import Attended, AttentionStep, attention_step, keys
+from nmt_cli.export.onnx.attention_graph import AttentionOutput, AttentionStep, attention_step, keys
 from nmt_cli.export.onnx.cell_graph import Cell, array, encoder_layers, linear, upper_layers
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.annotations import Memory
@@ -164,7 +164,7 @@ class _Step:
         self._decoder, self._recurrence = model.decoder, model.decoder.recurrence
         self._cell = Cell(graph, self._recurrence.cell)
 
-    def run(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, Attended, dict[str, Value]]:
+    def run(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, dict[str, Value]]:
         """Return the readout (N, R), the look at the source, and the next states."""
         match self._recurrence:
             case BahdanauRecurrence() | ConditionalRecurrence():
@@ -183,7 +183,7 @@ class _Step:
         named = {f"layer{number}": layer for number, layer in enumerate(layers)}
         return readout, attended, named | feed | dict(zip(self._attention.remembers, attended.states, strict=True))
 
-    def _attend_first(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, Attended, list[Value]]:
+    def _attend_first(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, list[Value]]:
         recurrence, cell = self._recurrence, self._cell
         assert isinstance(recurrence, (BahdanauRecurrence, ConditionalRecurrence))
         layers = [states[name] for name in states if name.startswith("layer")]
@@ -203,7 +203,7 @@ class _Step:
 
     def _update_first(
         self, luong: LuongRecurrence, embedded_ne: Value, states: dict[str, Value]
-    ) -> tuple[Value, Attended, list[Value]]:
+    ) -> tuple[Value, AttentionOutput, list[Value]]:
         layers = [states[name] for name in states if name.startswith("layer")]
         projected = self._cell.inputs(luong.input, embedded_ne)
         if luong.feed is not None:

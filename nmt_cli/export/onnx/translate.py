@@ -248,7 +248,7 @@ class Translator:
         """Yield the parts of a line: a long one is cut at the beginning of a word in the last half of what fits."""
         if self.with_alignment:
             encoded = self.source.encode(text, return_type="offset_mapping")
-            ids, words = list(encoded["ids"]), _words(text, encoded["offsets"])[0]
+            ids, words = list(encoded["ids"]), _word_numbers(text, encoded["offsets"])[0]
         else:
             ids, words = self.source.encode(text), []
         # Of a model of several directions: the tag of the target, which belongs to no word.
@@ -291,7 +291,7 @@ class Translator:
         if not self.with_alignment:
             return Translation(self.target.decode(hypothesis.ids).replace("\n", " "), [], 0)
         decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
-        words, num_words = _words(decoded["text"], decoded["offsets"])
+        words, num_words = _word_numbers(decoded["text"], decoded["offsets"])
         first = min(part.words)
         num_source = part.words[-1] + 1 - first
         # The last column is for </s> and for white space at the end: no word of the source.
@@ -329,7 +329,7 @@ def _repeats_itself(source: str) -> bool:
     return _first_copy(" ".join(words)) is not None or any(map(REPEATED.search, texts))
 
 
-def _words(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
     """Return the number of the white-space word of each piece, or of the next word, and the number of words."""
     word_at: list[int] = []
     number = -1

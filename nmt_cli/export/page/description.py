@@ -20,7 +20,7 @@ from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import english_name, is_turkic, primary
+from nmt_cli.text.language_codes import english_name, is_turkic, primary_language
 from nmt_cli.translation.precision import is_large
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def profile_record(
     Words have their usual form alone: their small letters, by which they are found, follow from it.
     """
     words = f"{' '.join(profile.forms.values())}\n{' '.join(profile.other_forms or ())}".encode()
-    source, target = ({"turkic": is_turkic(one), "greek": primary(one) == "el"} for one in languages)
+    source, target = ({"turkic": is_turkic(one), "greek": primary_language(one) == "el"} for one in languages)
     return {
         "at": packer.raw(words),
         "size": len(words),

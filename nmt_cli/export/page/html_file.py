@@ -93,7 +93,7 @@ def render(models: Sequence[PageModel]) -> str:
 
 
 def _put(page: str, pattern: str, text: str) -> str:
-    """Return the page with a text after the pattern's group, or in the pattern's place where it has none."""
+    """Return the page with the first match of a pattern replaced by its group, if it has one, and a text."""
     match = re.search(pattern, page)
     assert match is not None, pattern
     kept = match[1] if match.re.groups else ""

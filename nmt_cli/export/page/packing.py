@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 
 class Packer:
-    """Collects numbers, and returns what a description says about them."""
+    """Writes the binary file of a page: stores arrays, and returns the records by which its description finds them."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -30,7 +30,7 @@ class Packer:
         """By identity: a table that is used twice is stored once."""
 
     def packed(self, description: Record) -> bytes:
-        """Return the whole."""
+        """Return the file: the length of the description, the description in JSON, padding, and the numbers."""
         text = json.dumps(description, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-(4 + len(text)) % ALIGNMENT)
         return len(text).to_bytes(4, "little") + text + b"".join(self._parts)

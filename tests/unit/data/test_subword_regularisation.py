@@ -11,7 +11,7 @@ import pytest
 import sentencepiece
 from pieces import decode_words
 
-from nmt_cli.data.regularisation import SubwordSampler
+from nmt_cli.data.subword_regularisation import SubwordSampler
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.demo import phrasebook
 
@@ -113,7 +113,7 @@ def test_what_is_sampled_stays_with_the_words_it_spells(tokenizer):
 def test_it_depends_on_its_random_numbers_alone_in_every_process():
     """SentencePiece's own sampling differs from process to process: its generator is salted."""
     program = (
-        "from random import Random; from nmt_cli.data.regularisation import SubwordSampler;"
+        "from random import Random; from nmt_cli.data.subword_regularisation import SubwordSampler;"
         "from nmt_cli.data.tokenizer import Tokenizer; from pathlib import Path;"
         "t = Tokenizer.load(Path('tests/models/format-1/run/tokenizer/joint.model'));"
         "print(SubwordSampler(t, 0.2).sample(t.encode('Where are the old teachers of the house?'), Random(5)))"
@@ -125,5 +125,5 @@ def test_it_depends_on_its_random_numbers_alone_in_every_process():
 def test_words_that_are_not_kept_are_sampled_alike(tokenizer, monkeypatch):
     ids = tokenizer.encode(HARD[-1])
     kept = SubwordSampler(tokenizer, 0.3).sample(ids, Random(1))
-    monkeypatch.setattr("nmt_cli.data.regularisation.MAX_CACHED", 2)
+    monkeypatch.setattr("nmt_cli.data.subword_regularisation.MAX_CACHED", 2)
     assert SubwordSampler(tokenizer, 0.3).sample(ids, Random(1)) == kept

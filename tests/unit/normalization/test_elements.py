@@ -38,15 +38,15 @@ def runs_of(tag: Tag, aims: Sequence[Tag | None], rows: range) -> list[list[int]
     return [run for run in runs if run]
 
 
-def gap_of(tag: Tag, looks_at: Sequence[int], rows: range) -> int:
+def gap_of(tag: Tag, aligned_to: Sequence[int], rows: range) -> int:
     """Return the row before which a tag stands that has no words."""
-    if tag.is_after and (own := [row for row in rows if looks_at[row] == tag.start - 1]):
+    if tag.is_after and (own := [row for row in rows if aligned_to[row] == tag.start - 1]):
         return own[-1] + 1
-    shared = next((row for row in rows if tag.start <= looks_at[row] < tag.end), None)
-    return next((row for row in rows if looks_at[row] >= tag.start), rows.stop) if shared is None else shared
+    shared = next((row for row in rows if tag.start <= aligned_to[row] < tag.end), None)
+    return next((row for row in rows if aligned_to[row] >= tag.start), rows.stop) if shared is None else shared
 
 
-def place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[int], *, is_root: bool) -> None:
+def place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequence[int], *, is_root: bool) -> None:
     """Give the elements that are directly within one their places, and those within them."""
     rows = range(outer.first, outer.last)
     for element in outer.inner:
@@ -61,7 +61,7 @@ def place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[
     for element in outer.inner:
         if element in around:
             continue
-        gap = gap_of(element.tag, looks_at, rows)
+        gap = gap_of(element.tag, aligned_to, rows)
         for other in around:
             is_behind = other.tag.opens < element.tag.opens
             if other.first + (not is_behind) <= gap < other.last:
@@ -71,7 +71,7 @@ def place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[
         element.is_behind = outer.is_behind or (gap > outer.first and (is_at_end or element.tag.is_after))
     outer.inner.sort(key=lambda one: (one.first, one.last, one.tag.opens))
     for element in outer.inner:
-        place_within(element, aims, looks_at, is_root=False)
+        place_within(element, aims, aligned_to, is_root=False)
 
 
 def shown(element: Element) -> tuple[object, ...]:
@@ -97,10 +97,10 @@ def test_elements_have_the_places_that_a_search_of_all_words_finds(num: int):
         tags, num_words = read("".join(draw.choices(parts, k=draw.randint(2, 30))))
         if not num_words:
             continue
-        looks_at = [draw.choice([min(row, num_words - 1), draw.randrange(num_words)]) for row in range(num_words + 2)]
-        looks_at = [*looks_at[: draw.randint(0, num_words + 2)], *[-1] * draw.randint(0, 1)]
+        aligned_to = [draw.choice([min(row, num_words - 1), draw.randrange(num_words)]) for row in range(num_words + 2)]
+        aligned_to = [*aligned_to[: draw.randint(0, num_words + 2)], *[-1] * draw.randint(0, 1)]
         root = elements._tree(tags)
-        root.last = len(looks_at)
+        root.last = len(aligned_to)
         holders = holders_of(tags)
-        place_within(root, [holders.get(column) for column in looks_at], looks_at, is_root=True)
-        assert shown(elements.placed(tags, looks_at)) == shown(root)
+        place_within(root, [holders.get(column) for column in aligned_to], aligned_to, is_root=True)
+        assert shown(elements.placed(tags, aligned_to)) == shown(root)

@@ -24,7 +24,7 @@ def step(comma=","):
     known = SimpleNamespace(
         is_rare=lambda symbol: symbol not in KNOWN,
         is_rare_word=lambda word: word not in ("...", "!"),
-        has_all_usually=lambda _: False,
+        has_all_often=lambda _: False,
         comma=comma,
     )
     return InnerSymbols(known)
@@ -34,27 +34,27 @@ def read_of(text, comma=",", kept=()):
     return step(comma).read(Line.of(text).changed("codes", lock=kept)).text
 
 
-def aligned(line: Line, target: str, looks_at: list[int]) -> Alignment:
+def aligned(line: Line, target: str, aligned_to: list[int]) -> Alignment:
     """Units that are words; those that look at a word of the raw line share the words read of it in order."""
     words, raw = word_spans(line.text), word_spans(line.raw)
     own: dict[int, list[int]] = {}
     for number, (begin, end) in enumerate(words):
         at = line.edits.old_span(begin, end)[0]
         own.setdefault(next(place for place, (_, last) in enumerate(raw) if last > at), []).append(number)
-    weights = np.zeros((len(looks_at), len(words) + 1))
-    num, seen = Counter(looks_at), Counter[int]()
-    for row, word in enumerate(looks_at):
+    weights = np.zeros((len(aligned_to), len(words) + 1))
+    num, seen = Counter(aligned_to), Counter[int]()
+    for row, word in enumerate(aligned_to):
         parts = own.get(word) or [-1]
         weights[row, parts[seen[word] * len(parts) // num[word]]] = 1.0
         seen[word] += 1
     return Alignment(tuple(words), tuple(word_spans(target)), weights)
 
 
-def translated(text, target, looks_at, comma=",", begun="", **more) -> Translation:
-    """Return a translation whose words look at the words of a line that `looks_at` names."""
+def translated(text, target, aligned_to, comma=",", begun="", **more) -> Translation:
+    """Return a translation whose words look at the words of a line that `aligned_to` names."""
     own = step(comma)
     line, words = own.read(Line.of(text)), text.split()
-    alignment = aligned(line, target, [words.index(word) for word in looks_at.split()])
+    alignment = aligned(line, target, [words.index(word) for word in aligned_to.split()])
     found = Translation(line.text, target, alignment=alignment, begun=len(begun), **more)
     (undo,) = line.undos
     return found.undone(undo, own.undo(undo, found))
@@ -118,7 +118,7 @@ def test_what_is_kept_keeps_its_symbols():
 
 
 @pytest.mark.parametrize(
-    ("text", "target", "looks_at", "expected"),
+    ("text", "target", "aligned_to", "expected"),
     [
         ("I see 😀 you .", "ich sehe dich .", "I see you .", "ich sehe 😀 dich ."),
         ("• I see you", "ich sehe dich", "I see you", "• ich sehe dich"),
@@ -156,8 +156,8 @@ def test_what_is_kept_keeps_its_symbols():
         ("he said \"I *see\" you*", "er sagte ich sehe dich", "he said \"I *see\" you*", "er sagte ich *sehe dich*"),
     ],
 )  # fmt: skip
-def test_symbols_come_back_where_the_alignment_tells(text, target, looks_at, expected):
-    assert translated(text, target, looks_at).text == expected
+def test_symbols_come_back_where_the_alignment_tells(text, target, aligned_to, expected):
+    assert translated(text, target, aligned_to).text == expected
 
 
 def test_commas_of_their_own_are_taken_out_too():
@@ -184,7 +184,7 @@ def test_symbols_that_are_words_have_an_alignment_and_a_confidence():
 
 
 @pytest.mark.parametrize(
-    ("text", "target", "looks_at", "begun", "expected"),
+    ("text", "target", "aligned_to", "begun", "expected"),
     [
         ("I 😀 see you", "ich  sehe dich", "I see you", "ich  sehe", "ich  sehe 😀 dich"),
         ("I 😀 see you", "ich 😀 sehe dich", "I 😀 see you", "ich 😀", "ich 😀 sehe dich"),
@@ -197,8 +197,8 @@ def test_symbols_that_are_words_have_an_alignment_and_a_confidence():
         ("I see 😀", "ich sehe  ", "I see", "ich sehe  ", "ich sehe  😀"),
     ],
 )
-def test_no_symbol_is_put_into_a_prefix_or_said_again(text, target, looks_at, begun, expected):
-    assert translated(text, target, looks_at, begun=begun).text == expected
+def test_no_symbol_is_put_into_a_prefix_or_said_again(text, target, aligned_to, begun, expected):
+    assert translated(text, target, aligned_to, begun=begun).text == expected
 
 
 @some_or_all(3_000)

@@ -57,7 +57,7 @@ def test_tags_stand_around_what_looks_at_what_they_enclosed(line: str, expected:
 
 
 @pytest.mark.parametrize(
-    ("line", "said", "looks_at", "expected"),
+    ("line", "said", "aligned_to", "expected"),
     [
         ("My <b>red</b> house.", "Ma maison rouge.", [0, 2, 1], "Ma maison <b>rouge</b>."),
         ("My <b>car</b>?", "Ma voiture ?", [0, 1, 1], "Ma <b>voiture</b> ?"),
@@ -66,9 +66,9 @@ def test_tags_stand_around_what_looks_at_what_they_enclosed(line: str, expected:
         ("<b>Where is it?</b> Here.", "¿Dónde está? Aquí.", [0, 1, 3], "<b>¿Dónde está?</b> Aquí."),
     ],
 )
-def test_a_mark_outside_of_a_tag_stays_outside(line, said, looks_at, expected):
+def test_a_mark_outside_of_a_tag_stays_outside(line, said, aligned_to, expected):
     num_words = len(STEPS.read(line).text.split())
-    assert restore(line, said, np.eye(num_words)[looks_at]) == expected
+    assert restore(line, said, np.eye(num_words)[aligned_to]) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_symbols_of_the_tokenizer_are_no_tags():
 
 
 @pytest.mark.parametrize(
-    ("line", "looks_at", "expected"),
+    ("line", "aligned_to", "expected"),
     [
         ("<a>one two</a> <b>three</b>", [0, 2, 1, 1], "v <b>w</b> <a>x y</a>"),
         ("<a>one</a> <b>two</b>", [0, 1, 0], "<a>v</a> <b>w</b> x"),
@@ -107,9 +107,9 @@ def test_symbols_of_the_tokenizer_are_no_tags():
         ("<b>one <i>two</b> three</i>", [0, 1, 2], "<b>v w</b> <i>x</i>"),
     ],
 )
-def test_elements_side_by_side_stay_so_and_each_takes_a_word(line: str, looks_at: list[int], expected: str):
+def test_elements_side_by_side_stay_so_and_each_takes_a_word(line: str, aligned_to: list[int], expected: str):
     num_words = len(STEPS.read(line).text.split())
-    found = restore(line, " ".join("vwxyz"[: len(looks_at)]), np.eye(num_words)[looks_at])
+    found = restore(line, " ".join("vwxyz"[: len(aligned_to)]), np.eye(num_words)[aligned_to])
     assert found == expected or found == line.replace("one", "v").replace("two", "w").replace("three", "x")
 
 
@@ -225,9 +225,9 @@ def tags_and_words(line: str):
     return list(reading.tags), len(spans)
 
 
-def placed_tags(num_target: int, tags, looks_at) -> str:
+def placed_tags(num_target: int, tags, aligned_to) -> str:
     words = " ".join(f"w{row}" for row in range(num_target))
-    marks = marks_of(Words(words, word_spans(words), looks_at), tags)
+    marks = marks_of(Words(words, word_spans(words), aligned_to), tags)
     return Edits.of(words, [Change(mark.place, mark.place, mark.text) for mark in marks]).new
 
 
@@ -275,9 +275,9 @@ def test_the_nesting_stays_and_an_element_holds_as_many_of_its_words_as_it_can(l
     source = contents(re.sub(r"\bw\b", lambda _: f"s{next(columns)}", line))
     tags, num_source = tags_and_words(line)
     tags = [replace(tag, needs_words=False, cuts_first=False, cuts_last=False) for tag in tags]
-    looks_at = np.random.default_rng(seed).integers(num_source, size=num_target).tolist() if num_source else []
-    target = contents(placed_tags(len(looks_at), tags, looks_at))
-    aims = {f"w{row}": f"s{column}" for row, column in enumerate(looks_at)}
+    aligned_to = np.random.default_rng(seed).integers(num_source, size=num_target).tolist() if num_source else []
+    target = contents(placed_tags(len(aligned_to), tags, aligned_to))
+    aims = {f"w{row}": f"s{column}" for row, column in enumerate(aligned_to)}
     assert target.keys() == source.keys()
     for name in source.keys() - {""}:
         assert target[name] & source.keys() == source[name] & source.keys()
@@ -297,11 +297,11 @@ def test_the_nesting_stays_and_an_element_holds_as_many_of_its_words_as_it_can(l
 def test_tags_that_are_open_already_end_where_they_cross_no_other(line: str, num_target: int, seed: int):
     chance = np.random.default_rng(seed)
     tags, num_source = tags_and_words(line)
-    looks_at = chance.integers(num_source, size=num_target).tolist() if num_source else []
+    aligned_to = chance.integers(num_source, size=num_target).tolist() if num_source else []
     is_open = [tag.closing is not None and chance.random() < 0.5 for tag in tags]
     opened = [replace(tag, is_open=True) for tag, is_it in zip(tags, is_open, strict=True) if is_it]
     chance.shuffle(opened)
     others = [tag for tag, is_it in zip(tags, is_open, strict=True) if not is_it]
-    whole = "".join(tag.text for tag in opened) + placed_tags(num_target, [*opened, *others], looks_at)
+    whole = "".join(tag.text for tag in opened) + placed_tags(num_target, [*opened, *others], aligned_to)
     assert is_well_formed(whole), whole
     assert sorted(re.findall(r"<[^>]*>", whole)) == sorted(re.findall(r"<[^>]*>", line))

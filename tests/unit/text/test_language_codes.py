@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary, writes_spaces
+from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary_language, writes_spaces
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_turkic_languages_have_an_i_without_a_dot():
 
 
 def test_region_and_script_are_no_other_language():
-    assert {primary(code) for code in ("sr", "srp", "sr-RS", "sr@latin", "Serbian")} == {"sr"}
+    assert {primary_language(code) for code in ("sr", "srp", "sr-RS", "sr@latin", "Serbian")} == {"sr"}

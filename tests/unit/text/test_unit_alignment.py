@@ -45,11 +45,11 @@ def test_units_make_the_words_that_pieces_make(case):
 @given(alignments())
 def test_a_long_line_has_the_links_of_one_hot_weights(case):
     source, target, found = case
-    looks = tuple(int(row[:-1].argmax()) for row in found.weights)
+    aligned = tuple(int(row[:-1].argmax()) for row in found.weights)
     hot = np.zeros_like(found.weights)
-    hot[range(len(looks)), looks] = 1.0
+    hot[range(len(aligned)), aligned] = 1.0
     words = word_spans(source), word_spans(target)
-    long = Alignment(found.source, found.target, None, looks)
+    long = Alignment(found.source, found.target, None, aligned)
     assert long.looks_at(*words) == Alignment(found.source, found.target, hot).looks_at(*words)
 
 

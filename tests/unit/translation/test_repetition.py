@@ -16,7 +16,7 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.experiment import Experiment
 from nmt_cli.search.hypothesis import GeneratedTerm, Hypothesis
 from nmt_cli.system.distributed import World
-from nmt_cli.system.signals import Deferred
+from nmt_cli.system.signals import SignalDeferrer
 from nmt_cli.training.validation import DevSet, Validator
 from nmt_cli.translation import translator as translator_module
 from nmt_cli.translation.repetition import first_run, repeats_itself, without_repetition
@@ -222,7 +222,7 @@ def test_a_validation_and_an_evaluation_count_what_has_been_cut(run: Path, capsy
     model, _ = load_model(experiment, "best")
     dev = DevSet(tuple(sources()[30:]), tuple(sources()[30:]))
     options = DecodingOptions(beam_size=1)
-    scores = Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(model, Deferred())
+    scores = Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(model, SignalDeferrer())
     assert scores is not None
     validated = capsys.readouterr().err
     ours, found = translated(run, sources()[30:], normalize_input=False)
@@ -243,7 +243,7 @@ def test_a_validation_says_that_most_translations_are_empty(
     dev = DevSet(tuple(sources()[:30]), tuple(sources()[:30]))
     options = DecodingOptions(beam_size=1, max_length_a=0.0, max_length_b=1)
     Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(
-        load_model(experiment, "best")[0], Deferred()
+        load_model(experiment, "best")[0], SignalDeferrer()
     )
     line = f"  {num_empty} of 30 translations are empty: the model has learned too little so far\n"
     assert (line in capsys.readouterr().err) == told

@@ -26,7 +26,7 @@ from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.pool import Cancelled, WorkersDied
 from nmt_cli.translation.results import Part
 from nmt_cli.translation.sentence_tasks import SentenceTask, Wanted
-from nmt_cli.translation.shared_search import Job, Searches, SharedSearch, kind_of
+from nmt_cli.translation.shared_search import Job, SearchScheduler, SharedSearch, kind_of
 from nmt_cli.translation.step_model import TrainedModels
 
 ONE = Wanted()
@@ -406,7 +406,7 @@ def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch,
         monkeypatch.undo()
         raise RuntimeError("a secret text")
 
-    monkeypatch.setattr(Searches, place, broken)
+    monkeypatch.setattr(SearchScheduler, place, broken)
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in (1, 3)]
         assert [len(one.result(60)) for one in waiting] == [1, 3]
@@ -434,14 +434,14 @@ def test_a_worker_whose_device_is_broken_ends(search, engine, translator, monkey
 
 def test_a_sentence_over_which_every_worker_ends_fails_alone(search, engine, translator, monkeypatch):
     """Seen to go on for ever where the pool was told of a task only after the step in which its worker ended."""
-    go_on_with = Searches._go_on_with
+    go_on_with = SearchScheduler._go_on_with
 
     def broken(own, turn):
         if any(translator.tokenizers[0].decode(part.ids) == "bad car" for _, part in turn.members.values()):
             raise RuntimeError("a secret text")
         go_on_with(own, turn)
 
-    monkeypatch.setattr(Searches, "_go_on_with", broken)
+    monkeypatch.setattr(SearchScheduler, "_go_on_with", broken)
     with ThreadPoolExecutor(8) as pool:
         good = [pool.submit(engine.translate, ["old car"], ONE) for _ in range(6)]
         bad = pool.submit(engine.translate, ["old car", "bad car"], ONE)
@@ -455,7 +455,7 @@ def test_after_an_error_the_search_tries_by_itself_whether_it_works(search, engi
     """Fails if a server that nobody asks stays out of order: the request has left when the first worker ends."""
     monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
     errors, cancellation = [RuntimeError("first"), RuntimeError("second")], Cancellation()
-    begin = Searches._begin_turns
+    begin = SearchScheduler._begin_turns
 
     def broken(own):
         if errors:
@@ -463,7 +463,7 @@ def test_after_an_error_the_search_tries_by_itself_whether_it_works(search, engi
             raise errors.pop(0)
         begin(own)
 
-    monkeypatch.setattr(Searches, "_begin_turns", broken)
+    monkeypatch.setattr(SearchScheduler, "_begin_turns", broken)
     with suppress(Cancelled):
         engine.translate(["the car"], ONE, cancellation)
     wait_for(lambda: search.counted() == (2, 0))
@@ -478,7 +478,7 @@ def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
         raise RuntimeError("a secret text")
 
     with closing(opened(translator, lost=ended.set)) as search:
-        monkeypatch.setattr(Searches, "_begin_turns", broken)
+        monkeypatch.setattr(SearchScheduler, "_begin_turns", broken)
         with pytest.raises(NmtError):
             search.engines[0].translate(["the car"], ONE)
         assert ended.wait(30)
@@ -524,7 +524,7 @@ def test_what_is_refused_costs_no_work_and_leaves_nothing_behind(engine, held, m
 
 
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
-    """Those without a glossary share a search."""
+    """Those without a glossary are searched together."""
     search = opened(open_translator([model], threads=1, confidence=True))
     (engine,) = search.engines
     glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
@@ -561,7 +561,7 @@ def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_ot
             self.answers[number] = str(error)
 
     monkeypatch.setattr(TrainedModels, "observe", observe)
-    searches = Searches([open_translator([model], threads=1, confidence=True)], mailbox := Mailbox())
+    searches = SearchScheduler([open_translator([model], threads=1, confidence=True)], mailbox := Mailbox())
     for number, count in enumerate((12, 1)):
         searches._take(number, SentenceTask(0, ("the car " * count,), Wanted(with_confidence=True)))
     while len(searches._unmeasured) < 2:
