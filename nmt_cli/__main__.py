@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Read the program, which a signal ends without a traceback, and run it."""
+    """Import the program and run it; a signal during the import ends the process without a traceback."""
     if sys.platform == "win32":
         print("nmt: does not run on Windows; it needs Linux, such as WSL has (wsl --install)", file=sys.stderr)
         sys.exit(2)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nmt_cli.text.direction import Direction
 
 DIRECTIONS = "directions"
-"""Directory of what a model of several directions keeps for each of them."""
+"""Subdirectory with the files of each direction, in a model of several directions."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Experiment:
 
     directory: Path
     direction: Direction | None = None
-    """One of several directions: the configuration, the tokenizers and the profiles are those of a model that
-    translates in it alone. None is the whole run."""
+    """One of several directions: the configuration, the tokenizers and the profiles are then those of a model that
+    translates in this direction alone. None means the whole run."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -40,7 +40,7 @@ class Experiment:
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        """The directories that a training makes there."""
+        """The subdirectories that a training makes."""
         own = (self.tokenizer_path("joint").parent, self.cache_path, self.log_path.parent, self.checkpoints.directory)
         return (*own, self.directory / DIRECTIONS)
 
@@ -57,14 +57,14 @@ class Experiment:
     def within(self, direction: Direction) -> Experiment:
         """Return this run as the model of one of its directions; a run of one direction stays as it is.
 
-        The direction need not be one in which it was trained, if both languages are known to it.
+        The direction need not be one in which the run was trained, if its model knows both languages.
         """
         if len(self.whole_config.data.directions) == 1 and direction == self.whole_config.data.directions[0]:
             return self
         return replace(self, direction=direction)
 
     def of_each_direction(self, config: Config | None = None) -> list[Experiment]:
-        """Return this run as the model of each of its directions, by its own configuration or another one."""
+        """Return this run as the model of each direction, as `config` or else the stored configuration lists them."""
         directions = (config or self.whole_config).data.directions
         return [self] if len(directions) == 1 else [replace(self, direction=direction) for direction in directions]
 
@@ -91,12 +91,12 @@ class Experiment:
 
     @property
     def reports_path(self) -> Path:
-        """Directory with what `nmt evaluate` writes."""
+        """Directory of the translations and the report that `nmt evaluate` writes."""
         return self.directory / "reports"
 
     @property
     def languages_path(self) -> Path:
-        """File with the profiles of the two languages, by which a server tells them apart."""
+        """File with the profiles of the languages, by which a server tells them apart."""
         return self.directory / "languages.json"
 
     @property
@@ -106,13 +106,13 @@ class Experiment:
 
     @property
     def word_pairs_paths(self) -> tuple[Path, Path]:
-        """Files of the words that were learned from the training text, and of their translations."""
+        """Files of the word pairs that were learned from the training text: the source words and the target words."""
         directory = self.cache_path / "word_pairs" / ("" if self.direction is None else str(self.direction))
         return directory / "source.txt", directory / "target.txt"
 
     @property
     def confidence_path(self) -> Path:
-        """File by which the probability follows that a word of a translation is correct."""
+        """File with the calibration, which gives the probability that a word of a translation is correct."""
         return self._own_directory / "confidence.json"
 
     @property
@@ -135,7 +135,7 @@ class Experiment:
 
     @property
     def has_begun(self) -> bool:
-        """True once the run has a checkpoint, from which training goes on."""
+        """Whether the run has a checkpoint, from which training resumes."""
         return self.checkpoints.index().last is not None
 
     @property
@@ -145,7 +145,12 @@ class Experiment:
 
     @cached_property
     def whole_config(self) -> Config:
-        """The effective configuration that the run wrote here."""
+        """The effective configuration that the run wrote here.
+
+        Raises:
+            InputError: the directory is missing or has no configuration.
+            ModelError: the configuration is wrong.
+        """
         from nmt_cli.config.loader import load_config
 
         check_model_directory(self.directory)
@@ -157,7 +162,7 @@ class Experiment:
             raise ModelError(str(error)) from error
 
     def forget_config(self) -> None:
-        """Read the configuration again when it is asked for next: the run has written another one."""
+        """Drop the configuration from the cache after the run has written another one; the next use reads it again."""
         self.__dict__.pop("whole_config", None)
 
     def tokenizer_path(self, side: str) -> Path:
@@ -169,14 +174,18 @@ class Experiment:
         return [path for side in ("joint", "source", "target") if (path := self.tokenizer_path(side)).exists()]
 
     def has_tokenizers(self, *, joint: bool) -> bool:
-        """Return whether the run's tokenizers are trained."""
+        """Return whether the run's tokenizers exist: one for both sides if `joint`, else one for each side."""
         sides = ("joint",) if joint else ("source", "target")
         return all(self.tokenizer_path(side).is_file() for side in sides)
 
     @cached_property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Tokenizers of the source and of the target; a joint tokenizer is returned twice. In one direction the source
-        begins with the tags that the tokenizer knows."""
+        """Tokenizers of the source and of the target; a joint tokenizer is returned twice. In a model of one direction
+        the source tokenizer puts the tags of the direction, if its vocabulary has them, before each sentence.
+
+        Raises:
+            InputError: no tokenizer is trained yet.
+        """
         from nmt_cli.data.tokenizer import Tokenizer
 
         if self.tokenizer_path("joint").is_file():
@@ -192,18 +201,18 @@ class Experiment:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """SHA-256 of the tokenizers, as checkpoints record it."""
+        """SHA-256 of the tokenizers by side, source and target, as checkpoints record it."""
         return {
             side: tokenizer.fingerprint for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True)
         }
 
     def fingerprint(self, checkpoint: str = "best") -> str:
-        """Return the SHA-256 of all that decides what the model generates: sizes and kinds, tokenizers, the
-        checkpoint's weights.
+        """Return the SHA-256 of everything that decides the model's output: the section `model` of the configuration,
+        the tokenizers and the checkpoint's weights.
 
         Raises:
             InputError: there is no such checkpoint.
-            ModelError: it has no weights.
+            ModelError: the checkpoint has no weights.
         """
         path = self.checkpoints.resolve(checkpoint)
         if not (path / MODEL_FILE).is_file():
@@ -215,7 +224,7 @@ class Experiment:
 
 
 def check_model_directory(directory: Path) -> None:
-    """Raise `InputError` where there is no directory of this name."""
+    """Raise `InputError` if the path is not that of a directory."""
     if directory.is_file():
         raise InputError(f"{directory}: is a file, not a model directory")
     if not directory.is_dir():

@@ -47,12 +47,12 @@ def load(
         checkpoint: the weights: best, last, a step, or a name.
         device: auto, cpu, cuda or cuda:N.
         precision: auto (which is fp32), fp32, bf16 or int8.
-        source_lang: the language of the source, needed of a model of several directions.
+        source_lang: the language of the source, required for a model of several directions.
         target_lang: the language to translate into.
         beam_size: partial translations that the search keeps.
         n_best: translations of each line, at most `beam_size`.
         length_penalty: the exponent of the length penalty.
-        normalize_input: read each line in the writing of the training text.
+        normalize_input: adapt the writing of each line to that of the training text before it is translated.
         alignment: each translation has `links` and `weights` between its words and those of the source.
         confidence: each translation has `confidence` and `word_confidence`.
         glossary: a file of terms and their translations.
@@ -90,10 +90,11 @@ def translate(model: Translator, lines: Iterable[str], *, threads: int = 1) -> l
     Args:
         model: what `load` returned.
         lines: lines of text; none holds a line break.
-        threads: threads of the computation. With one, as the workers of `nmt translate` have, the text is theirs.
+        threads: threads of the computation. With one, as in the workers of `nmt translate`, the translations are the
+            same as those of the command.
 
     Raises:
-        InputError: the lines are one text, or a line holds a line break.
+        InputError: `lines` is a single string, or a line holds a line break.
     """
     checked = _checked("lines", lines)
     with _threads(threads):
@@ -126,11 +127,11 @@ def score(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> dict[str, Score]:
-    """Return each metric of sacreBLEU, not rounded, with its signature, by its name.
+    """Return the scores by sacreBLEU, not rounded, with their signatures, as a dictionary by the name of the metric.
 
     Args:
         hypotheses: translations.
-        references: correct translations, line by line; several are several readings of the same lines.
+        references: correct translations, line by line; several are different translations of the same lines.
         metrics: bleu, chrf and ter, or some of them.
         lowercase: BLEU ignores case.
         tokenize: the tokenizer of BLEU; None means the one of the metric.
@@ -148,9 +149,9 @@ def score(
 
 
 def train(config: str | Path, changes: Mapping[str, object] | None = None) -> Path:
-    """Train the model of a configuration, or go on with it, and return its directory. Progress goes to stderr.
+    """Train the model of a configuration, or resume its training, and return its directory. Progress goes to stderr.
 
-    An interruption ends it after a checkpoint, and the same call goes on from there.
+    An interruption ends the training after a checkpoint is written, and the same call resumes from there.
 
     Args:
         config: the configuration, a YAML file.
@@ -170,7 +171,7 @@ def train(config: str | Path, changes: Mapping[str, object] | None = None) -> Pa
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """Let torch compute with a number of threads while the block runs, and then with as many as before."""
+    """Set torch's number of threads in the block, unless `number` is None, and restore the old number afterwards."""
     import torch
 
     before = torch.get_num_threads()
@@ -183,7 +184,7 @@ def _threads(number: int | None) -> Iterator[None]:
 
 
 def _parallel(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Return texts whose lines belong together, each by its name."""
+    """Return the texts as lists of lines, in order; `InputError` names two texts that differ in length."""
     texts = {name: _checked(name, lines) for name, lines in named.items()}
     first, *others = texts
     for name in others:
@@ -197,7 +198,7 @@ def _parallel(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def _checked(name: str, lines: Iterable[str]) -> list[str]:
-    """Return lines as a list; refuse one text in their place, and a line break within a line."""
+    """Return the lines as a list; refuse a single string instead of lines, and a line break within a line."""
     if isinstance(lines, str):
         raise InputError(f"{name}: is one text; give a list of lines, such as text.splitlines()")
     checked = list(lines)

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacreBLEU, with its signatures: the one door to that library.
+"""BLEU, chrF and TER by sacreBLEU, with its signatures; the only module that scores with that library.
 
 Every number equals the output of the `sacrebleu` command, to the last digit, paired bootstrap included. Text comes as
 lines; files and output are the business of the commands.
@@ -63,13 +63,13 @@ class Comparison:
     p_value: float
     signature: str
     is_identical: bool
-    """True where no sentence counts differently: a copy of the baseline, or text that differs in nothing that this
-    metric regards, as TER regards no case."""
+    """Whether every sentence has the same counts as in the baseline: the system is a copy of it, or differs only in
+    what the metric ignores, as TER ignores case."""
 
 
 @dataclass(frozen=True, slots=True)
 class LengthBucket:
-    """The scores of the sentences whose source has `min_words` to `max_words` words; None is without limit."""
+    """The scores of the sentences whose source has `min_words` to `max_words` words; None means no upper limit."""
 
     min_words: int
     max_words: int | None
@@ -90,9 +90,12 @@ def score_corpus(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> list[Score]:
-    """Score a corpus against one sequence of lines per reference, in the order of `metrics`.
+    """Return the scores of a corpus in the order of `metrics`; `references` has a sequence of lines per reference.
 
     `lowercase` and `tokenize` are for BLEU, as in the `sacrebleu` command: chrF keeps case, and TER never regards it.
+
+    Raises:
+        InputError: there is no line or reference, the texts differ in length, or a metric or tokenizer is unfit.
     """
     _check_parallel([("the system", hypotheses), *_named_references(references)])
     counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
@@ -110,11 +113,14 @@ def paired_bootstrap(
     num_samples: int = 1000,
     seed: int = DEFAULT_SEED,
 ) -> list[Comparison]:
-    """Compare a system with a baseline as `sacrebleu --paired-bs` does (Koehn, 2004); its scores come along.
+    """Compare a system with a baseline by each metric, as `sacrebleu --paired-bs` does (Koehn, 2004).
 
     sacreBLEU's class `PairedTest` gives the same numbers from the same random draws. It is not used because it holds
     all samples at once, gigabytes for a large test set, and finds a system significantly different (p = 0.001) from
     its own copy. Here an identical system has p = 1.
+
+    Raises:
+        InputError: as for `score_corpus`.
     """
     _check_parallel([("the system", hypotheses), ("the baseline", baseline), *_named_references(references)])
     counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
@@ -143,7 +149,11 @@ def bootstrap_interval(
     num_samples: int = 1000,
     seed: int = DEFAULT_SEED,
 ) -> tuple[Score, Estimate]:
-    """Return the score of a corpus and its bootstrap estimate, as `sacrebleu --confidence` gives them."""
+    """Return the score of a corpus and its bootstrap estimate, as `sacrebleu --confidence` gives them.
+
+    Raises:
+        InputError: as for `score_corpus`.
+    """
     _check_parallel([("the system", hypotheses), *_named_references(references)])
     (name,) = checked_metrics([metric])
     counter = _Metric(name, references, lowercase=False, tokenize=tokenize)
@@ -162,10 +172,13 @@ def score_by_length(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> list[LengthBucket]:
-    """Score sentences apart by the number of white-space words in their source.
+    """Return the scores of the sentences grouped by the number of white-space words in their source.
 
     `edges` are the largest lengths of all buckets but the last, rising: (10, 20) gives 0-10, 11-20 and 21+. A bucket
     without a sentence is left out.
+
+    Raises:
+        InputError: as for `score_corpus`.
     """
     _check_parallel([("the source", sources), ("the system", hypotheses), *_named_references(references)])
     buckets = []
@@ -182,9 +195,9 @@ def score_by_length(
 
 
 def length_groups(sources: Sequence[str], edges: Sequence[int]) -> Iterator[tuple[int, int | None, list[int]]]:
-    """Yield the fewest words, the most words (None is without limit) and the rows of each group that has a row.
+    """Yield the fewest words, the most words (None for no limit) and the sentence indices of each group.
 
-    `edges` are as in `score_by_length`.
+    `edges` are as in `score_by_length`; a group without a sentence is left out.
     """
     if list(edges) != sorted(set(edges)):
         raise ValueError(f"edges must rise, are {list(edges)}")
@@ -211,7 +224,7 @@ def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
 def check_tokenizer(name: str | None, option: str = "tokenizer") -> None:
     """Refuse a tokenizer that sacreBLEU does not have or that cannot run here; nothing is downloaded.
 
-    An error names the option or key that has the name.
+    `option` is the command-line option or configuration key that the message names.
 
     Raises:
         InputError: it is unknown, or needs a package or a model file that is not there; the message says how to get it.
@@ -263,7 +276,7 @@ _SPACED_PUNCTUATION = re.compile(r"\S +[.,](?: |$)")
 _SENTENCEPIECE_MARK = re.compile("\u2581")
 _SUBWORD_NMT_MARK = re.compile(r"\S@@(?: |$)")
 _LINES_OF_SCRIPT = 1_000
-"""Lines by which the script of a text is told."""
+"""Number of first lines of a text by which its script is identified."""
 
 
 def looks_tokenised(lines: Sequence[str]) -> str | None:
@@ -311,7 +324,7 @@ def _sacrebleu_silenced() -> Iterator[None]:
 
 
 class _Metric:
-    """A metric with its references counted, to be asked about one or several systems."""
+    """A metric of sacreBLEU with its references prepared, for the scores of one or several systems."""
 
     def __init__(
         self, name: str, references: Sequence[Sequence[str]], *, lowercase: bool, tokenize: str | None
@@ -329,7 +342,7 @@ class _Metric:
             self._metric = TER(references=references)
 
     def statistics(self, hypotheses: Sequence[str]) -> list[list[float]]:
-        """Return the counts of each sentence, from whose sum the score of a corpus follows."""
+        """Return the counts of each sentence; the score of the corpus is computed from their sum."""
         counts: list[list[float]] = self._metric._extract_corpus_statistics(hypotheses, None)
         return counts
 
@@ -352,7 +365,7 @@ _Sample = npt.NDArray[np.floating]
 
 
 def _resample(counted: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
-    """Return the scores of each system on the same `num_samples` random draws of sentences."""
+    """Return one array (num_samples,) of scores for each item: all items are scored on the same random draws."""
     # Single precision and its results kept as they come, because sacreBLEU does so: the last digits depend on it.
     tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in counted]
     num_lines = len(tables[0][1])

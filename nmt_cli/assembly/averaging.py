@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None = None, best: int | None = None) -> None:
-    """Save the mean of some checkpoints of a run under a name: of the `last` newest, the `best` best, or all newest.
+    """Save the mean weights of checkpoints under a name: of the `last` newest, the `best` best, or all recent ones.
 
     Raises:
-        InputError: there are fewer checkpoints than that, or none can have this name.
+        InputError: there are fewer checkpoints than that, or a checkpoint cannot have this name.
         ModelError: a checkpoint is damaged, or is of another model than the others.
     """
     model = named_model(model_dir)

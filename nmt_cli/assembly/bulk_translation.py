@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nmt_cli.assembly.requested_translation import RequestedDecoding
 
 LOG_SECONDS = 10.0
-"""Time between two lines on how far the translation is."""
+"""Seconds between two log lines about the progress."""
 
 
 def translate_in_bulk(
@@ -54,10 +54,10 @@ def translate_in_bulk(
         inputs: text files and files of JSON lines.
         directory: for the translations.
         models: `threads` are those of each worker, and `device` is its device.
-        decoding: what is asked of the search.
+        decoding: the options of the search.
         shortlist: as in `open_translator`.
         field: the field of JSON lines with the text.
-        output_field: the field that is added to them.
+        output_field: the field for the translation, which is added to each JSON line.
         part_lines: lines that are written together, and done again if the command is stopped meanwhile.
         address: of a Ray cluster; without it the workers are processes of this machine.
 
@@ -128,7 +128,7 @@ def _conditions(
 def _opened_pool(
     load: Callable[[ModelOptions], Build], models: ModelOptions, address: str | None
 ) -> Iterator[LinePool]:
-    """Yield workers on this machine, or on those of a Ray cluster."""
+    """Yield a pool of workers on this machine, or on a Ray cluster."""
     threads = models.threads or 1
     if address is None:
         workers = models.workers or num_workers(threads)
@@ -143,7 +143,7 @@ def _opened_pool(
 
 
 def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
-    """Return the device of each worker, what Ray keeps for it, and for how many there is room."""
+    """Return the device of each worker, the resources that Ray reserves for it, and the number of workers that fit."""
     if device == "cuda" and not there.gpus:
         raise InputError("--device cuda: Ray has no GPU; take cpu or auto")
     if device != "cpu" and there.gpus:
@@ -153,7 +153,7 @@ def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources,
 
 
 def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
-    """Have the parts that are left translated, and write them."""
+    """Translate the parts that are left, and write them."""
     num_lines, given = corpus.num_lines, deque[Part]()
 
     def windows() -> Iterator[Window]:
@@ -182,7 +182,7 @@ def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let every signal come as a KeyboardInterrupt: Ray lets no other exception through its calls."""
+    """Let signals raise KeyboardInterrupt in the block, as Ray lets no other exception through; then `Interrupted`."""
     received: list[int] = [signal.SIGINT]
 
     def stop(number: int, _: object) -> None:

@@ -40,9 +40,9 @@ def clean_corpus(
     Args:
         texts: source and target, or one text.
         prefix: the beginning of the names of the new files; None is only for a dry run.
-        keep: rules whose findings are kept.
-        drop: rules whose findings are dropped, where they are only counted by default.
-        without: files whose lines are dropped.
+        keep: names of rules that drop by default; the pairs that they find are kept.
+        drop: names of rules that only count by default; the pairs that they find are dropped.
+        without: files, such as test sets; a pair whose source is a line of one of them is found by the rule `leak`.
         tag: a word that is put before each source.
         dry_run: nothing is written.
 
@@ -84,10 +84,10 @@ def _check_tag(texts: Sequence[str], tag: str | None) -> None:
 
 
 def _cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False) -> list[Path]:
-    """Return the files that a cleaning writes: one for each text, and the list of what was dropped.
+    """Return the files that a cleaning writes: one for each text, and last the list of what was dropped.
 
     Raises:
-        InputError: a file is an input, or is there already and may not, or its directory is missing.
+        InputError: a file is an input, exists although `may_exist` is false, or its directory is missing.
     """
     made = cleaned_names(texts, prefix)
     check_prefix(prefix, example=f"-o clean for {cleaned_names(texts, 'clean')[0]}")
@@ -99,7 +99,7 @@ def _cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False
 
 
 def _check_readable_twice(texts: Sequence[str]) -> None:
-    """Refuse texts that cannot be read twice, and one file as source and target."""
+    """Refuse texts that cannot be read twice, and the same file as source and target."""
     for path in texts:
         if is_standard_input(path) or is_special_file(path):
             raise InputError(f"{input_name(path)}: can be read only once, but cleaning reads twice. Give a file")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
 
 MAX_LINES = 2_000
-"""Lines to which a calibration is fitted. Of a longer text these are taken at even distances."""
+"""The most lines to which a calibration is fitted; of a longer text, every n-th line is taken."""
 
 
 def calibrate(
@@ -60,14 +60,14 @@ def calibrate(
 
 
 def calibrate_after_training(experiment: Experiment, config: Config, device: str) -> None:
-    """Fit the confidence of the best checkpoint to the dev set of each direction, if there is one. The training has
-    ended before, so what goes wrong here is told but does not fail it."""
+    """Fit the confidence of the best checkpoint to the dev set of each direction that has one. An error is only logged
+    as a warning, because the training has already succeeded."""
     for one in experiment.of_each_direction(config):
         _calibrate_direction(one, one.config if one.direction else config, device)
 
 
 def _calibrate_direction(experiment: Experiment, config: Config, device: str) -> None:
-    """Fit the confidence to the dev set of a model of one direction."""
+    """Fit the confidence of a model of one direction to its dev set, if it has one; warn if this fails."""
     if config.data.dev is None:
         return
     try:

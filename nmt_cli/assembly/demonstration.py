@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_demo(directory: Path) -> None:
-    """Go through the steps of the demo in a directory that is new, or in which an earlier demo was stopped.
+    """Run the steps of the demo in a new directory, or resume a demo that was stopped.
 
     Raises:
         InputError: the directory holds something else.
@@ -40,7 +40,7 @@ def run_demo(directory: Path) -> None:
 
 
 def _check_directory(experiment: Experiment, config: Config) -> None:
-    """Refuse a directory in which the demo can neither begin nor go on, or would replace what it has not made."""
+    """Refuse a directory in which the demo can neither begin nor resume, or would replace a file of something else."""
     check_directory(experiment.directory)
     check_resumable(experiment, config)
     if experiment.has_begun:

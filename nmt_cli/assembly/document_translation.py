@@ -53,7 +53,7 @@ def translate_units(
 
 
 def _content(name: str) -> bytes:
-    """Return the bytes of a document, decompressed, up to the first that is too much."""
+    """Return the decompressed bytes of a document, at most MAX_BYTES + 1: one too many shows that it is too large."""
     given, *others = opened(Input(name))[0]
     if others or given.member is not None:
         raise InputError(f"{name}: is an archive; unpack it, and give a document in it")
@@ -63,7 +63,7 @@ def _content(name: str) -> bytes:
 
 @contextmanager
 def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Translate]:
-    """Yield what translates sentences; with `task.confidence` each is also written to the report."""
+    """Yield a function that translates sentences; with `task.confidence` it also writes each of them to the report."""
     if not task.confidence:
         yield partial(translations_of, pool.of_texts)
         return
@@ -83,7 +83,7 @@ def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Transl
 def _translate_document(
     task: TranslationTask, data: bytes, translate: Translate, split: Any, languages: DataConfig
 ) -> None:
-    """Write the document with the translations of its sentences, and tell of what could not be translated."""
+    """Write the document with the translations of its sentences, and log what could not be translated."""
     name = str(task.file)
     with open_output(task.output) as out:
         done = translate_document(

@@ -1,7 +1,7 @@
-"""The updates of an epoch, counted as a training will make them: pieces, word pairs and batches with their padding.
+"""The number of updates in an epoch, counted with the pieces, word pairs and padded batches that a training will have.
 
-It is done for little text only, where an estimate by words would be far too low: small vocabularies cut words into many
-pieces, and of a few batches the last one, which is not full, is a large part.
+They are counted for little text only, where an estimate by words would be far too low: small vocabularies cut words
+into many pieces, and of a few batches the last one, which is not full, is a large part.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
 WORD_PAIRS_BYTES = 1_000_000
-"""The most text from which word pairs are learned for the count, in a second or two. Those of 29,000 captions, which
-have four times as much, make one update of a hundred."""
+"""The most bytes of text from which word pairs are learned for the count, which takes a second or two. In a larger text
+they matter little: word pairs of 29,000 captions, four times as many bytes, make one of a hundred updates."""
 
 
 def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -> float | None:
-    """Return the updates of an epoch with `num_pairs` of the pairs of some text; None for much text.
+    """Return the number of updates in an epoch with `num_pairs` pairs of a text; None if it is large or unfit.
 
-    A tokenizer is trained for it. Lines that are not UTF-8 are passed over.
+    A tokenizer is trained for the count. Lines that are not UTF-8 are left out.
     """
 
     if _num_bytes(corpora) > TRIAL_BYTES:
@@ -54,7 +54,7 @@ def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -
 
 
 def with_updates(found: Check) -> Check:
-    """Return the check with the updates counted, if its text is little and has been cut into pieces."""
+    """Return the check with updates counted in its text; unchanged if it has problems, no tokenizer or much text."""
 
     config, work, tokenizers = found.config, found.expected.work, found.pieces.tokenizers
     corpora = [Corpus(c.source, c.target) for c in config.data.train]
@@ -67,7 +67,7 @@ def with_updates(found: Check) -> Check:
 def _updates_an_epoch(
     corpora: Sequence[Corpus], config: Config, tokenizers: tuple[Tokenizer, Tokenizer], num_pairs: int | None = None
 ) -> float:
-    """Return the updates of the first epoch, with all pairs that a training takes or with about `num_pairs` of them."""
+    """Return the number of updates in the first epoch, with all pairs of the corpora or about `num_pairs` of them."""
 
     texts = [_lines(corpus, config) for corpus in corpora]
     share = 1.0 if num_pairs is None else num_pairs / max(1, sum(map(len, texts)))
@@ -99,7 +99,7 @@ def _lines(corpus: Corpus, config: Config) -> list[tuple[str, str]]:
 
 
 def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> Numbers:
-    """Return the pieces of the sources and of the targets of all pairs that the filters keep (2, N)."""
+    """Return the numbers of pieces of the N sources and targets that the length limits keep (2, N)."""
 
     data = config.data
     limits = LengthLimits(data.max_length, data.max_length_ratio, data.invalid_utf8)
@@ -110,5 +110,5 @@ def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple
 
 
 def _num_bytes(corpora: Sequence[Corpus]) -> int:
-    """Return the size of the files; those that are compressed hold more."""
+    """Return the size of the files in bytes; a compressed file counts as it is on disk."""
     return sum(os.stat(path).st_size for corpus in corpora for path in (corpus.source, corpus.target))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.line_tasks import LinePool
 
 LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
-"""alpha of ((5+n)/6)^alpha that are tried on the dev set."""
+"""Values of alpha in the length penalty ((5+n)/6)^alpha that are tried on the dev set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ def evaluate_models(
 
     Args:
         models: one model or an ensemble, whose first configuration names the test sets.
-        source: a text to score in the place of these test sets, or None.
-        references: its reference translations.
+        source: a text to translate and score instead of these test sets, or None.
+        references: the reference translations of `source`.
         only: the names of the test sets to score; if there are none, all are.
-        directory: for what is written; None means the reports of the first model.
-        tunes_length_penalty: the length penalty that is best on the dev set takes the place of the configured one.
+        directory: for the translations and the report; None means the reports directory of the first model.
+        tunes_length_penalty: use the length penalty that is best on the dev set instead of the configured one.
 
     Raises:
         InputError: a file or a model cannot be read, there is no such set, or an output would replace a file that is
@@ -105,7 +105,11 @@ def evaluate_models(
 def _evaluate_each(
     parts: Sequence[ModelOptions], only: Sequence[str], directory: Path | None, *, tunes_length_penalty: bool
 ) -> None:
-    """Evaluate the models of several directions in each that has test sets, or some of these names."""
+    """Evaluate each direction of the models that has a test set, or one named in `only`; `parts` has one per direction.
+
+    Raises:
+        InputError: no direction has a test set, or none of this name.
+    """
     _configured_sets(named_models(parts[0].directories)[0], only)  # or they are refused
     for part in parts:
         names = [test.name for test in part.experiments()[0].config.data.test if test.name in only or not only]
@@ -152,7 +156,7 @@ def _check_together(source: str | None, references: Sequence[str]) -> None:
 
 
 def _dev_set(experiment: Experiment, option: str) -> _TestSet:
-    """Return the dev set of a run; `InputError` where it has none, which `option` needs."""
+    """Return the dev set of a run, all its texts as one; `InputError` names the option if there is none."""
     dev = experiment.config.data.dev_sets
     if not dev:
         way_out = "give --source and --reference" if option == "--calibrate" else f"leave out {option}"
@@ -164,7 +168,7 @@ def _dev_set(experiment: Experiment, option: str) -> _TestSet:
 
 
 def _configured_sets(experiment: Experiment, only: Sequence[str]) -> list[_TestSet]:
-    """Return the test sets of a run, or those of these names; `InputError` where there are none."""
+    """Return the configured test sets, or those named in `only`; `InputError` if there is none or a name is unknown."""
     sets = {test.name: test for test in experiment.config.data.test}
     if not sets:
         raise InputError(
@@ -177,9 +181,9 @@ def _configured_sets(experiment: Experiment, only: Sequence[str]) -> list[_TestS
 
 
 def _given_set(source: str, references: Sequence[str], config: Config) -> _TestSet:
-    """Read a set that the configuration does not name.
+    """Read a test set that the configuration does not name.
 
-    Its name is the name of its file and a digest of its text, so that it replaces no other set in a report.
+    The set gets the name of its file with a digest of its text, so that it replaces no other set in a report.
     """
     files = [os.path.abspath(path) if path and not is_standard_input(path) else path for path in (source, *references)]
     test = _TestSet.read("", *files)
@@ -198,8 +202,8 @@ def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
 def _make_directory(
     directory: Path, sets: Sequence[_TestSet], experiments: Sequence[Experiment], *, is_own: bool
 ) -> None:
-    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, data of a
-    model, or a file that `nmt evaluate` has not made."""
+    """Make the directory of the outputs; `InputError` if an output cannot be written to it, or would replace an input,
+    data of a model, or a file that `nmt evaluate` has not made."""
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: is a file; give -o a directory")
     inputs = [path for test in sets for path in test.files]
@@ -251,7 +255,7 @@ def _translated(
 
 
 def _tune(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
-    """Choose the length penalty that is best on the dev set; return what the report says of it."""
+    """Choose the length penalty with the best BLEU on the dev set; return it and all BLEU scores, for the report."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, config.decoding.length_penalty}):
         changed = {"length_penalty": penalty}
@@ -265,7 +269,7 @@ def _tune(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
 
 
 def _named(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
-    """Return the models by which a report tells what it is of."""
+    """Return the entries of a report that identify the models: directories, checkpoints and fingerprints."""
     return {
         "models": [os.path.abspath(experiment.directory) for experiment in experiments],
         "checkpoint": checkpoint,
@@ -275,7 +279,7 @@ def _named(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]
 
 
 def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:
-    """Write the scores of a set into the report. The other sets are read anew, as another command may add to them."""
+    """Add the scores of a set to the report. The report is read again first, as another command may have added sets."""
     source, *references = test.files
     entry = {
         **how,

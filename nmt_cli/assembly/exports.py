@@ -34,7 +34,7 @@ def export_models(models: ModelOptions, output: Path | None, *, format_: str | N
     """Write a page or a directory with an ONNX export, as the format or the ending of the output says.
 
     Raises:
-        InputError: nothing or something unfit is named as the output, the format or the precision, or as a model.
+        InputError: the output is missing, or the output, the format, the precision or a model is unfit.
     """
     if output is None:
         raise InputError("-o is missing: give the page (FILE.html) or the directory to write")
@@ -63,7 +63,7 @@ def export_models(models: ModelOptions, output: Path | None, *, format_: str | N
 
 
 def write_card(model_dirs: Sequence[Path], output: Path | None, checkpoint: str) -> None:
-    """Write the model card of these models, in Markdown, to a file or to standard output."""
+    """Write the model card of one or several models, in Markdown, to a file or (`output` None) to standard output."""
     experiments = named_models(model_dirs)
     refuse_overwriting(output, [], experiments)
     text = card(experiments, checkpoint)
@@ -102,7 +102,7 @@ def write_onnx(experiment: Experiment, output: Path, *, checkpoint: str, precisi
     """Write a directory with the graphs of a model, its tokenizer, its defaults, a card and a program that translates.
 
     Raises:
-        InputError: the directory is not new or empty, the precision is none, or the extra `onnx` is missing.
+        InputError: the directory is not new or empty, the precision is unknown, or the extra `onnx` is missing.
     """
     from nmt_cli.assembly.trained_model import load_model
 

@@ -35,7 +35,7 @@ class Imported(NamedTuple):
 
 
 def import_corpus(files: Sequence[str], prefix: str, settings: Settings) -> None:
-    """Write the pairs of the files as `import_pairs` does, and log the command that goes on with them.
+    """Write the pairs of the files as `import_pairs` does, and log the `nmt init` command that uses them next.
 
     Raises:
         InputError: as for `import_pairs`; the prefix or the format is wrong.
@@ -55,7 +55,11 @@ def import_corpus(files: Sequence[str], prefix: str, settings: Settings) -> None
 
 
 def languages_of(source_lang: str | None, target_lang: str | None, lang: str | None) -> Languages:
-    """Return the languages of an import: two, or one twice; `InputError` where they are not given."""
+    """Return the languages of an import: source and target, or `lang` twice.
+
+    Raises:
+        InputError: neither `lang` alone nor both of the others are given.
+    """
     if lang is not None and source_lang is None and target_lang is None:
         return Languages(lang, lang)
     if lang is not None or source_lang is None or target_lang is None:
@@ -100,9 +104,10 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
 
 
 def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
-    """Return the files, with those in place of a directory that can be imported; what else is in it is logged.
+    """Return the files; a directory is replaced by the files in it that can be imported, and the others are logged.
 
-    Of text and subtitles in it, which belong together by twos, those are taken that are named after the languages.
+    A file in a directory that holds one language only, such as text or subtitles, is left out if its name does not fit
+    the languages of the import (see `_is_of_another`).
 
     Raises:
         InputError: nothing in a directory can be imported.
@@ -140,7 +145,7 @@ def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
 
 
 def _is_of_another(name: str, settings: Settings) -> bool:
-    """Return whether a file name has none of the languages asked for; with one language, whether it has another."""
+    """Return whether a file name names neither of two wanted languages, or, if one is wanted, another one instead."""
     if language_of_name(name, settings.languages) is not None:
         return False
     return not settings.is_single or any(other_language(part) for part in name.lower().split(".")[1:])
@@ -175,7 +180,7 @@ def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> Imp
 
 @contextmanager
 def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> Iterator[Imported]:
-    """Import files for another command; where the block fails, what was written is removed.
+    """Import files for another command and yield the files written; if the block fails, remove them.
 
     Raises:
         InputError: as for `import_pairs`; its message names options of `nmt import` that settle a doubt.
@@ -196,7 +201,7 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
 
 
 def _log_report(report: ImportReport, made: Imported) -> None:
-    """Log what was recognised, what was left out, and where the result is."""
+    """Log the recognised columns and sides, the skipped pairs, and the files written."""
     for seen in report.inputs:
         name = " and ".join(seen["files"])
         if len(seen.get("columns", ())) == 1:
@@ -227,7 +232,7 @@ def _log_report(report: ImportReport, made: Imported) -> None:
 
 
 def _skipped_reasons(report: ImportReport) -> str:
-    """Return the reasons with their numbers and a place each."""
+    """Return the reasons for skipping, each with its number of pairs and the place of the first one."""
     return "; ".join(
         f"{reason} ({number:,}, the first is {report.examples[reason][0]})" for reason, number in report.skipped.items()
     )

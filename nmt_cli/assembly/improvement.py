@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from nmt_cli.improve.stages import Stage
 
 LINES_TO_JUDGE = 500
-"""Lines of a file in one language by which its language is judged."""
+"""Number of first lines of a file in one language by which its language is judged."""
 SURE = 0.9
-"""Probability of a language from which on a line is surely in it."""
+"""Probability of a language above which a line is taken to be in it."""
 MIN_LINES_TO_MEASURE = 200_000
-"""Lines of all trainings from which on a short trial is worth its time."""
+"""Lines in all trainings together from which on a short trial, to measure the machine, is worth its time."""
 
 
 def improve_model(
@@ -54,13 +54,13 @@ def improve_model(
     dry_run: bool,
     workers: int | None = None,
 ) -> None:
-    """Carry out the stages that have not been, and make the directory of the new model; or print the plan.
+    """Run the stages that are not finished, and make the directory of the new model; or only print the plan.
 
     Args:
         path: the configuration of the model from the pairs alone.
-        overrides: values of its keys.
+        overrides: settings `KEY=VALUE` that replace values of the configuration.
         output: the directory of the new model; None means `model_dir` with `-improved`.
-        recipe: the options of the command; whether int8 is possible follows from the device.
+        recipe: the options of the command; its `int8` is replaced by whether the device is a CPU.
         workers: processes that translate; None for one for each core.
         dry_run: print the stages with their time and disk space, and make nothing.
 
@@ -102,7 +102,7 @@ def improve_model(
 
 
 def _check(config: Config, directory: Path) -> None:
-    """Refuse what would stop a stage, and a configuration without text in one language."""
+    """Refuse a configuration or text with which a stage would fail, or that has no text in one language."""
     if config.data.monolingual is None:
         raise InputError(
             "data.monolingual: is missing. Give text in one language by --target-text or --source-text, or name it "
@@ -122,7 +122,7 @@ def _check(config: Config, directory: Path) -> None:
 
 
 def _refuse_other_languages(config: Config) -> None:
-    """Refuse a file of which most lines are surely in another language of the model than it is named for."""
+    """Refuse a file if most of its first lines are in another language of the model than the configured one."""
     profiles = learn_profiles(config)
     problems = []
     for side in ("target", "source"):
@@ -141,13 +141,13 @@ def _refuse_other_languages(config: Config) -> None:
 
 
 def _surely_in(line: str, profiles: Mapping[str, LanguageProfile]) -> str | None:
-    """Return the language of a line; None where it is doubtful."""
+    """Return the language of a line; None if its probability is not above SURE."""
     language, probability = next(iter(probabilities(line, profiles).items()))
     return language if probability > SURE else None
 
 
 def _amounts_of_text(config: Config) -> Amounts:
-    """Return the lines of each file; `InputError` where the text in one language has none."""
+    """Return the number of lines of each file; `InputError` if the files in one language have none."""
 
     def counted(paths: Sequence[str]) -> tuple[int, ...]:
         return tuple(count_lines(Path(path)) for path in paths)
@@ -162,9 +162,10 @@ def _amounts_of_text(config: Config) -> Amounts:
 
 
 def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
-    """Return the sizes for the lines of one epoch, where the configuration has those that `nmt init` gave to the pairs.
+    """Return the sizes, by dotted key, for the pairs and the translated lines of one epoch.
 
-    A run that goes out from another one keeps the sizes of that one.
+    Only sizes that `nmt init` chose for the pairs alone are enlarged; a size that the user chose is not among them. A
+    run with `training.init_from` has the sizes of that run, so this is not for it.
     """
     text = config.data.monolingual
     pairs = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
@@ -180,11 +181,11 @@ def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[s
 
 
 def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
-    """Return the tokenizers of the first training by side. It learns from the pairs alone, so they allow the fewest
-    pieces.
+    """Return the tokenizers of the first training, by side. They learn from the pairs alone, the least text of all
+    trainings, so that they allow the smallest vocabulary.
 
     Raises:
-        InputError: the pairs do not allow the vocabulary, which the training would find after the text was cleaned.
+        InputError: the pairs are too few for the vocabulary. The training would find this only after the cleaning.
     """
     log(f"checking that the pairs allow tokenizer.vocab_size {config.tokenizer.vocab_size}")
     text = config.data.monolingual
@@ -193,7 +194,7 @@ def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
 
 
 def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
-    """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
+    """Return the speed of this machine by a short trial; if it fails, warn and return the speed of a slow machine."""
 
     log("measuring this machine by a short training and a translation of a few lines")
     try:
@@ -219,7 +220,7 @@ def _carry_out(
     tokenizers: Mapping[str, Tokenizer],
     workers: int | None,
 ) -> None:
-    """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
+    """Run the stages that are not finished, and make the result. If there are tokenizers, measure the machine first."""
     stages = planned()
     if not ledger.plan_path.is_file():
         ledger.write_plan(config, recipe, stages)
@@ -246,7 +247,7 @@ def _choice(config: Config) -> tuple[str, ...]:
 
 
 def _compare(config: Config, chosen: Path) -> None:
-    """Log the dev score of the result beside that of the model from the pairs alone, if there is one."""
+    """Log the dev score of the result, with that of the model from the pairs alone if there is one."""
     now, before = dev_score(chosen), score_before(config)
     if now is None:
         return

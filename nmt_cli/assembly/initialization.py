@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def first_model(
     experiment: Experiment, config: Config, target_counts: Tensor | None = None
 ) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
-    """Return the model with its first parameters, and the rows of its embeddings that stay as they are.
+    """Return the model with its first parameters, and the frozen rows of its embeddings.
 
-    The parameters are drawn, or pretrained vectors, or another run's. For a sampled softmax, which has `target_counts`,
-    the output's bias begins with the frequencies of the pieces. The rows are listed by the file of their vectors, for
-    each side that has such a file.
+    The parameters are drawn at random, or are pretrained vectors, or those of another run. With `target_counts`, which
+    a sampled softmax has, the output bias begins with the log frequencies of the pieces. The frozen rows are a
+    dictionary: for each file of pretrained vectors, one list of rows per side that uses the file.
     """
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
@@ -56,7 +56,7 @@ def first_model(
 
 
 def _load_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) -> None:
-    """Copy the parameters of another run, and say how many pieces of another vocabulary it has too."""
+    """Copy the parameters of the run `origin` into the model; if the vocabularies differ, log how many pieces match."""
     path = origin.checkpoints.resolve("best") / MODEL_FILE
     if origin.fingerprints == experiment.fingerprints:
         load_parameters(model, path)

@@ -1,4 +1,4 @@
-"""The profiles of the two languages of a model, learned from its training text and kept with it."""
+"""The profiles of the languages of a model, learned from its training text and kept in the model directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
 
 
 def keep_profiles(experiment: Experiment, config: Config) -> None:
-    """Write the profiles into the model directory, if they are not there."""
+    """Write the profiles into the model directory, unless it has them and the training has begun.
+
+    Raises:
+        InputError: a file of the training text is gone.
+    """
     if experiment.languages_path.exists() and experiment.has_begun:
         return
     profiles = learn_profiles(config)

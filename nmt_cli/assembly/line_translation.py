@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.line_tasks import LinePool
 
     WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
-    "A function that gives each window of lines the prefixes of its translations."
+    "A function that yields each window of lines with the prefixes of its translations, or None without prefixes."
 
 
 def translate_file(task: TranslationTask, models: ModelOptions, decoding: RequestedDecoding) -> None:
@@ -74,7 +74,7 @@ def _translate_lines_of(
 
 
 def _num_lines(file: str | None) -> int | None:
-    """Return the lines of a file whose progress is shown; None where it can be read only once."""
+    """Return the number of lines of a file for the progress bar; None without a bar or if it can be read only once."""
     if not sys.stderr.isatty() or file is None or is_standard_input(file) or is_special_file(file):
         return None
     with open_input(file, warns_of_format=False) as stream:
@@ -84,9 +84,9 @@ def _num_lines(file: str | None) -> int | None:
 def _write_lines(
     pool: LinePool, windows: Iterable[Sequence[bytes]], out: IO[bytes], total: int | None, *, is_typed: bool
 ) -> None:
-    """Write the translation of every line, a window at a time, and say at the end how fast that was.
+    """Write the translation of every line, a window at a time, and log the speed at the end.
 
-    `total` is the number of the lines where it is known. Over lines that a person types nothing is drawn.
+    `total` is the number of lines, if it is known. For lines that a person types there is no progress bar.
     """
     with Progress("translating", total=total, unit="line", is_hidden=is_typed) as progress:
         for outputs in windows:
@@ -111,7 +111,13 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
 
 @contextmanager
 def _windows_of_prefixes(path: str | None, chosen: range | None, file: str | None) -> Iterator[WithPrefixes | None]:
-    """Yield a function that gives each window the prefixes of its lines, or of a shard's lines if there is one."""
+    """Yield a function that gives each window the prefixes of its lines, or None without a file of prefixes.
+
+    Args:
+        path: the file of prefixes, one for each line.
+        chosen: the lines of the shard to translate; None means all lines.
+        file: the file of lines, for messages.
+    """
     if path is None:
         yield None
         return

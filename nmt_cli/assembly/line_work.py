@@ -27,14 +27,14 @@ def line_work(
     decoding: RequestedDecoding,
     fingerprints: Sequence[str] = (),
 ) -> Work:
-    """Return what does the `LineTask`s of a task; on a GPU, the worker itself builds it.
+    """Return the work that translates each `LineTask`; on a GPU, the worker process itself builds the translator.
 
-    The output of one of the `lines` is in the format of the task, as bytes. That of one of the `sentences` of a
-    document is its best translation. If there are `fingerprints`, the models must have them.
+    With `outputs` "lines", the output for a line is in the format of the task, as bytes. With "sentences", for a
+    document, it is the best translation of the sentence. If there are `fingerprints`, the models must have them.
 
     Raises:
-        InputError: a model cannot be loaded, is another than where the command was given, has no attention that is
-            needed, or has a smaller beam than translations of a line are wanted.
+        InputError: a model cannot be loaded, has another fingerprint than on the machine of the command, lacks an
+            attention that is needed, or more translations of a line are wanted than its beam holds.
     """
     build = partial(_built, outputs, task, experiments, models, decoding, fingerprints)
     return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
@@ -69,9 +69,9 @@ def _built(
 
 
 def _prepare_for_sentences(translator: Translator, task: TranslationTask, decoding: RequestedDecoding) -> None:
-    """Let the translator give the attention by which tags and placeholders find their places, and leave them alone.
+    """Let the translator return the attention, by which tags and placeholders are placed, and do no markup itself.
 
-    They are taken out and put back around it, for a whole sentence of a document.
+    For a sentence of a document, the caller takes the markup out before translation and puts it back afterwards.
     """
     if not translator.models.has_attention and (task.is_document or decoding.markup):
         without = translator.models.without_attention

@@ -1,4 +1,4 @@
-"""The precision and the number of threads of a training: measured when it begins, kept with the run, and told."""
+"""The precision and the number of threads of a training: measured when it begins, kept with the run, and logged."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ if TYPE_CHECKING:
     from nmt_cli.training.trainer import Trainer
 
 THREADS_SECONDS = 2.0
-"""Time after which no further update is tried to choose the number of threads."""
+"""Seconds after which no further update is tried to choose the number of threads."""
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of the environment by which a user sets the number of threads."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The choices of a run, as the file `measured.json` keeps them from before the first update to the end."""
+    """The precision and the threads that a run has chosen, as `measured.json` keeps them from the beginning."""
 
     configuration: str = ""
-    """Digest of the configuration for which they were made. Before the first checkpoint it may still change."""
+    """Digest of the configuration for which they were chosen. Before the first checkpoint it may still change."""
     precision: str | None = None
     threads: int | None = None
 
     @classmethod
     def of(cls, experiment: Experiment, config: Config) -> Measured:
-        """Return what the run has measured so far.
+        """Return the stored choices of a run, or empty ones if none are stored.
+
+        Before the first checkpoint, choices that were made for another configuration count as none.
 
         Raises:
             ModelError: the file is damaged.
@@ -79,7 +81,7 @@ class Measured:
 def choose_precision(
     experiment: Experiment, config: Config, model: Seq2Seq, world: World, target_length: float
 ) -> bool:
-    """Return whether a new training multiplies in bfloat16. The first process decides, and keeps what it measures."""
+    """Return whether a training multiplies in bfloat16. The first process decides, and writes what it has measured."""
 
     def decide() -> bool | None:
         if not world.is_primary:
@@ -97,10 +99,11 @@ def choose_precision(
 
 
 def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_length: float) -> bool:
-    """Return whether a new training multiplies in bfloat16, by measuring where the configuration leaves it open.
+    """Return whether a new training multiplies in bfloat16; a measurement decides if training.precision is "auto".
 
     `target_length` is the average number of pieces of a target, with `</s>`. A processor without instructions for
-    bfloat16 is not measured: it imitates them, many times as slowly. Neither is a GPU that has them.
+    bfloat16 is not measured: it imitates them, many times as slowly, so the answer is False. A GPU is not measured
+    either: the answer is whether it has them.
     """
     if training.precision != "auto":
         return training.precision == "bf16"
@@ -117,7 +120,10 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
 
 
 def log_precision(asked: str, taken: str, world: World) -> None:
-    """Log that this hardware has no fast bf16, and which precision the run has."""
+    """Log which precision the run has, if this hardware has no fast bf16.
+
+    `asked` is training.precision (auto, fp32 or bf16), and `taken` is the precision of the run (fp32 or bf16).
+    """
     if multiplies_bf16(world.device):
         return
     if taken == "bf16":
@@ -131,10 +137,10 @@ def log_precision(asked: str, taken: str, world: World) -> None:
 
 
 def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, world: World) -> None:
-    """Set the number of threads of a training, and warn where a run goes on with another one.
+    """Set the number of threads of a training, and warn if a run is resumed with another number.
 
-    Of one process on CPUs whose user has not set the number, it is measured when the run begins. Several processes
-    share the processors as torchrun or the user says.
+    The number is measured when the run begins, if it has one process on CPUs and the user has not set the number.
+    Several processes share the processors as torchrun or the user says.
     """
     if world.size == 1 and world.device.type == "cpu" and leaves_threads_open(config.training):
         kept = Measured.of(experiment, config)
@@ -152,7 +158,7 @@ def leaves_threads_open(training: TrainingConfig) -> bool:
 
 
 def fastest_threads(work: Callable[[], object]) -> int:
-    """Set the number of threads with which the work is done fastest, one or all, and return it."""
+    """Measure the work with one thread and with all, set the faster number of threads, and return it."""
 
     def with_threads(number: int) -> None:
         torch.set_num_threads(number)
@@ -174,7 +180,7 @@ def fastest_threads(work: Callable[[], object]) -> int:
 
 
 def _most_threads() -> int:
-    """Return a thread for each processor that this process may use, or for each core where torch takes these."""
+    """Return the number of torch's threads, at most one for each processor that this process may use."""
     return min(torch.get_num_threads(), num_available())
 
 
@@ -190,7 +196,7 @@ def _resume_threads(threads: int) -> None:
 
 
 def _warn_of_changed_threads(trainer: Trainer, configured: int | None) -> None:
-    """Warn where a run goes on with another number of threads."""
+    """Warn if a run is resumed with another number of threads, and record the number in the trainer's state."""
     before, now = trainer.state.num_threads, torch.get_num_threads()
     if before not in (0, now) and trainer.state.step:
         whose = "training.threads" if configured else "the number of threads (training.threads is null)"
@@ -202,7 +208,7 @@ def _warn_of_changed_threads(trainer: Trainer, configured: int | None) -> None:
 
 
 def contention(world: World) -> ContentionMonitor | None:
-    """Return what notices that other programs slow a training down; None where that is not looked for.
+    """Return a monitor that notices when other programs slow a training down; None for several processes or a GPU.
 
     Other processes of the same training would count as other programs, and a GPU does not wait for processors.
     """

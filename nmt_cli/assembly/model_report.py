@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def print_report(model_dirs: Sequence[Path], *, as_json: bool) -> None:
-    """Print the report on a model directory, or on the model that is meant if none is named."""
+    """Print the report on a model directory, or on the model that `named_models` finds if no directory is given."""
     (experiment,) = named_models(model_dirs)
     report = report_of(experiment)
     if as_json:
@@ -40,11 +40,11 @@ def print_report(model_dirs: Sequence[Path], *, as_json: bool) -> None:
 
 
 def report_of(experiment: Experiment) -> dict[str, Any]:
-    """Return the sections of the report: a text, or the lines of the section by their names.
+    """Return the report by section: the value of a section is a text, or a dictionary of its lines by their names.
 
     Raises:
-        InputError: it is no model directory.
-        ModelError: its configuration or its tokenizers are damaged. A damaged checkpoint is named in the report.
+        InputError: the directory is no model directory.
+        ModelError: the configuration or a tokenizer is damaged. A damaged checkpoint is named in the report.
     """
     config = experiment.config
     training = config.training
@@ -91,9 +91,9 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return what each checkpoint says of itself, and what is wrong with those that are damaged.
+    """Return the metadata of each sound checkpoint, and the problem of each damaged one, by name.
 
-    A training may remove checkpoints meanwhile. Those are left out.
+    A checkpoint that a training removes meanwhile is left out.
     """
     metas: dict[str, dict[str, Any]] = {}
     damaged = {}
@@ -112,7 +112,7 @@ def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[st
 
 
 def _sizes(directory: Path) -> list[int]:
-    """Return the bytes of each file in a directory and those below it, which may come and go meanwhile."""
+    """Return the size in bytes of each file in a directory and its subdirectories; files may come and go meanwhile."""
     sizes = []
     for path in directory.rglob("*"):
         with suppress(FileNotFoundError):
@@ -123,7 +123,7 @@ def _sizes(directory: Path) -> list[int]:
 
 
 def _confidence(experiment: Experiment) -> str:
-    """Return the calibration of `nmt translate --confidence` in one line."""
+    """Return one line about the calibration for `nmt translate --confidence`: its origin and its quality."""
     try:
         calibration = Calibration.read(experiment.confidence_path)
     except ModelError as error:
@@ -133,7 +133,7 @@ def _confidence(experiment: Experiment) -> str:
 
 
 def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
-    """Return the parameters of each part of the model, and of all."""
+    """Return the number of parameters of each part of the model, and of all parts."""
     parts: dict[str, int] = {}
     for name, shape in shapes.items():
         part = name.split(".")[0]
@@ -142,7 +142,7 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
 
 
 def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
-    """Return the size, the scores and the place of a checkpoint in one line."""
+    """Return the size, the scores and the rank of a checkpoint in one line; `rank` is 1 for the best by score."""
     size = sum(_sizes(path)) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
     marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"

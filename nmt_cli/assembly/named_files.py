@@ -18,7 +18,7 @@ from nmt_cli.system.files import no_space
 
 
 def read_parallel(paths: Sequence[str | None]) -> list[list[str]]:
-    """Return the lines of each input; those that are not valid UTF-8 are counted on stderr.
+    """Return the lines of each input; the number of lines that are not valid UTF-8 is printed on stderr.
 
     Raises:
         InputError: an input cannot be read; standard input is named twice; the inputs are empty or differ in length.
@@ -62,14 +62,14 @@ def readable_again(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def refuse_one_file(pair: Sequence[str]) -> None:
-    """Raise `InputError` where source and target, as far as they are there, are one file."""
+    """Raise `InputError` if source and target both exist and are the same file."""
     source, target = map(Path, pair)
     if source.exists() and target.exists() and source.samefile(target):
         raise InputError(f"{source}: is given as source and as target. Give two files")
 
 
 def refuse_odd_languages(languages: Sequence[str], options: Sequence[str] = ("--source-lang", "--target-lang")) -> None:
-    """Raise `InputError` where a language that one of the options names cannot be the ending of a file's name."""
+    """Raise `InputError` if a language cannot be the ending of a file name; `options` give the languages, in order."""
     for option, language in zip(options, languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
@@ -101,7 +101,13 @@ def refuse_overwriting(
 def refuse_overwriting_data(
     output: Path | None, inputs: Iterable[str | Path | None], models: Sequence[Experiment]
 ) -> None:
-    """Refuse what `refuse_overwriting` does, but for a part of a model, which is to be written."""
+    """Refuse an output that is an input or data of one of the models, as `refuse_overwriting` does.
+
+    A part of a model is allowed: it is for commands that write one.
+
+    Raises:
+        InputError: the output is such a file, or the configuration of a model cannot be read.
+    """
     from nmt_cli.config.paths import paths_in
     from nmt_cli.config.section import PathKind
 

@@ -30,28 +30,29 @@ class ModelOptions:
     workers: int | None = None
     """Processes that translate; None for one for each processor."""
     source_lang: str | None = None
-    """The direction, which is needed of models that have several."""
+    """Source language of the direction; it and `target_lang` are needed for models of several directions."""
     target_lang: str | None = None
     zero_shot: bool = False
-    """A direction in which nothing was trained is allowed, if both languages are known."""
+    """Whether a direction is allowed that was not trained, if both its languages are known (see `can_try`)."""
 
     def experiments(self) -> list[Experiment]:
         """Return the models, as `named_models` does, each as the model of the direction that is asked for.
 
         Raises:
-            InputError: as of `named_models`; a model has several directions and none is given, or not the given one.
+            InputError: as for `named_models`; a model has several directions and none is given, or it lacks the given
+                one.
         """
         return [self._within(experiment) for experiment in named_models(self.directories)]
 
     def of_each_direction(self) -> list[ModelOptions]:
-        """Return these options for each direction of the first model; themselves where a direction is given."""
+        """Return these options once for each direction of the first model; unchanged if a language is given."""
         directions = named_models(self.directories)[0].config.data.directions
         if len(directions) == 1 or self.source_lang or self.target_lang:
             return [self]
         return [replace(self, source_lang=source, target_lang=target) for source, target in directions]
 
     def _within(self, experiment: Experiment) -> Experiment:
-        """Return a model as that of the direction that is asked for."""
+        """Return a run as the model of the direction that is asked for; `InputError` if there is not exactly one."""
         data, source, target = experiment.config.data, self.source_lang, self.target_lang
         fitting = [one for one in data.directions if source in (None, one.source) and target in (None, one.target)]
         there = f"{experiment.directory}: translates {listed(data.directions)}"
@@ -71,7 +72,7 @@ class ModelOptions:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """All but the directories, as arguments of `open_translator` and `open_scorer`."""
+        """Checkpoint, device, threads and precision, as keyword arguments of `open_translator` and `open_scorer`."""
         return {
             "checkpoint": self.checkpoint,
             "device": self.device,
@@ -81,12 +82,16 @@ class ModelOptions:
 
 
 def named_model(model_dir: Path | None) -> Path:
-    """Return the one model directory of a command, which is found as in `named_models`."""
+    """Return the directory of the one model of a command: the given one, or the one that `named_models` finds.
+
+    Raises:
+        InputError: no directory is given, and none is found.
+    """
     return named_models(() if model_dir is None else [model_dir])[0].directory
 
 
 def can_try(directions: Sequence[Direction], other: Direction) -> bool:
-    """Return True if a model of these directions knows both languages of another: one it reads, the other it writes."""
+    """Return whether a model of `directions` reads the source language of `other` and writes its target language."""
     reads, writes = ({direction[side] for direction in directions} for side in (0, 1))
     return other.source != other.target and other.source in reads and other.target in writes
 
@@ -105,7 +110,7 @@ def newest_finished(root: Path) -> Experiment | None:
 
 
 def named_models(model_dirs: Sequence[Path | Experiment]) -> list[Experiment]:
-    """Return the given runs, or those in the given directories, else the one that `$NMT_MODEL` names, else the newest
+    """Return the runs that are given, themselves or by directory; else the run that `$NMT_MODEL` names; else the newest
     finished run below `runs/`.
 
     Raises:

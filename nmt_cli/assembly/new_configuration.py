@@ -51,7 +51,7 @@ def configure_run(
         languages: the codes of source and target.
         source: files of source lines.
         target: their translations, in the same order.
-        pairs: in the place of these two, files that `nmt import` reads.
+        pairs: files that `nmt import` reads, instead of `source` and `target`.
         dev: the two files of a dev set, or None twice.
         name: the name of the run.
         seed: for the pairs that are held out, and for the training.
@@ -89,10 +89,10 @@ def configure_run(
 
 
 def run_name(output: Path, name: str | None, languages: str) -> str:
-    """Return the name of a run: the one that is given, else that of its configuration.
+    """Return the name of a run: `name`, or if it is None, the stem of `output`, or `languages` if the stem is "config".
 
     Raises:
-        InputError: a run cannot have it, or would write its own configuration over this one.
+        InputError: a run cannot have this name, or would write its own configuration over `output`.
     """
     named_by = "--name" if name is not None else f"-o {output}, which names the run too"
     name = name if name is not None else (output.stem if output.stem != "config" else languages)
@@ -103,7 +103,7 @@ def run_name(output: Path, name: str | None, languages: str) -> str:
 
 
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
-    """Write the configuration for these corpora, and the files of a dev set where there is none."""
+    """Write the configuration for the corpora, and the files of a dev set if `dev` is None."""
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(
@@ -137,7 +137,7 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
 
 
 def _stated_licence(corpora: Sequence[Corpus]) -> str | None:
-    """Return the licence and attribution that the reports of `nmt import` beside these files state; None without."""
+    """Return the licence and attribution in the `nmt import` reports next to the corpora; None if missing or unfit."""
     texts: dict[str, None] = {}
     for corpus in corpora:
         try:
@@ -150,7 +150,7 @@ def _stated_licence(corpora: Sequence[Corpus]) -> str | None:
 
 
 def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:
-    """Say what `nmt clean` would drop, where that is more than a clean corpus loses, and how to begin with the rest."""
+    """Warn if `nmt clean` would drop more than from a clean corpus, and log the commands that clean and begin anew."""
     commands, files = [], []
     for corpus in corpora:
         files.append((corpus.source, corpus.target))
@@ -177,7 +177,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
 
 
 def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:
-    """Return the command that configures the cleaned files beside this configuration."""
+    """Return the `nmt init` command that writes a configuration for the cleaned files next to this configuration."""
     words = [word for pair in files for word in ("--source", pair[0], "--target", pair[1])]
     words += ["--source-lang", str(header.source_lang), "--target-lang", str(header.target_lang)]
     if dev is not None:
@@ -189,7 +189,7 @@ def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Co
 
 
 def _check_name(name: str, named_by: str) -> None:
-    """Raise `InputError` where a run cannot have a name."""
+    """Raise `InputError` if a run cannot have the name; the message says that `named_by` gave it."""
     if not is_name(name):
         raise InputError(
             f"{named_by}: {name!r} cannot be the name of a run, which is trained in runs/NAME. Take letters, digits, "
@@ -204,7 +204,7 @@ def _check_options(
     languages: tuple[str, str],
     output: Path,
 ) -> None:
-    """Refuse what can be seen to be wrong before any text is read."""
+    """Refuse options that are wrong, as far as this shows before any text is read."""
     if len(source) != len(target):
         raise InputError(
             f"--source names {len(source)} files and --target {len(target)}; give as many of one as of the other, in "
@@ -223,7 +223,11 @@ def _check_options(
 
 
 def check_output(output: Path) -> None:
-    """Refuse a configuration that cannot be written."""
+    """Refuse a path to which no new configuration can be written.
+
+    Raises:
+        InputError: the path is standard output, ends in .gz, exists already, or its directory is missing.
+    """
     if str(output) == "-":
         raise InputError(
             "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml"

@@ -28,7 +28,7 @@ from nmt_cli.text.direction import Direction
 
 
 class _Text(NamedTuple):
-    """The files of a pair of languages, as they are given."""
+    """The files of one direction, as an option names them."""
 
     direction: Direction
     files: tuple[str, ...]
@@ -37,13 +37,13 @@ class _Text(NamedTuple):
 def configure_directions(output: Path, given: Sequence[str], *, both: bool, name: str | None, seed: int) -> None:
     """Write a configuration for a model of several directions, with its training text and dev sets.
 
-    The files of each direction are imported. Of each pair of languages some pairs are held out as dev set, and their
-    sentences stand in no training text, whatever its languages are.
+    The files of each direction are imported. From each, some pairs are held out as a dev set, and a sentence of any dev
+    set occurs in no training text of any direction.
 
     Args:
         output: the configuration, which gives the run its name if `name` is None.
         given: the directions, each as `XX-YY=FILE[,FILE]...`.
-        both: each direction is also trained the other way round.
+        both: train each direction the other way round too.
         name: the name of the run.
         seed: for the pairs that are held out, and for the training.
 
@@ -104,7 +104,7 @@ def _refuse_repeats(directions: Sequence[Direction]) -> None:
 def _write(
     output: Path, directory: Path, header: Header, texts: Sequence[_Text], directions: Sequence[Direction]
 ) -> None:
-    """Import the texts into a directory, divide them, and write the configuration."""
+    """Import the texts into a directory, split them into training and dev sets, and write the configuration."""
     paths = {
         part: [[directory / f"{one.direction}.{part}.{ending}" for ending in one.direction] for one in texts]
         for part in ("train", "dev")
@@ -145,14 +145,14 @@ def _write(
 
 
 def _turned(corpus: Corpus, is_forward: bool) -> Corpus:
-    """Return a corpus, or the same with its sides exchanged."""
+    """Return the corpus, with its sides exchanged if `is_forward` is false."""
     return corpus if is_forward else Corpus(corpus.target, corpus.source)
 
 
 def _plan(
     texts: Sequence[_Text], directions: Sequence[Direction], paths: dict[str, list[list[Path]]], splits: Sequence[Split]
 ) -> Plan:
-    """Return what the configuration trains on: each text in its direction, and perhaps the other way round too."""
+    """Return the plan of the configuration: each text in its direction and, if `directions` has it, the reverse one."""
     by_part: dict[str, list[Corpus]] = {}
     for part, of_part in paths.items():
         files = [Corpus(str(source), str(target)) for source, target in of_part]
@@ -171,7 +171,7 @@ def _plan(
 
 
 def _log_splits(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
-    """Log how each text was divided.
+    """Log how each text was split into training and dev set.
 
     Raises:
         InputError: nothing is left to train on.

@@ -1,4 +1,4 @@
-"""The profile of a training text: learned, kept with the model, and opened for translation."""
+"""The profile of the writing of a training text: learned, kept with the model, and opened for translation."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def keep_profile(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the training text into the model directory, for each direction, if it is not there."""
+    """Write the profile of the training text of each direction, unless the model has it and the training has begun."""
     for one in experiment.of_each_direction(config):
         _keep_profile(one, config.of(one.direction) if one.direction else config)
 
 
 def _keep_profile(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the training text of one direction."""
+    """Write the profile of the training text of one direction, unless it is there and the training has begun."""
     from nmt_cli.data.tokenizer import without_symbols
 
     if experiment.profile_path.exists() and experiment.has_begun:
         return
 
     def sources() -> Iterator[str]:
-        """Yield the lines without symbols, whose letters and digits are no text."""
+        """Return an iterator over the source lines without symbols, whose letters and digits are no text."""
         return without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
 
     profile = TextProfile.of(sources(), config.data.direction.source)
@@ -47,7 +47,7 @@ def _keep_profile(experiment: Experiment, config: Config) -> None:
 
 
 def training_lines(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield the first lines of each training text, source and target."""
+    """Yield the pairs of source and target line at the beginning of each training text, at most MAX_LINES of each."""
     for corpus in config.data.train:
         with open_input(corpus.source) as source, open_input(corpus.target) as target:
             pairs = zip(iter_lines(source), iter_lines(target), strict=False)
@@ -55,7 +55,7 @@ def training_lines(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def open_normalizer(experiment: Experiment, decoding: DecodingConfig) -> Normalizer:
-    """Return the steps that read lines as a model's training text is written; none where that is not wanted.
+    """Return the normalizer that adapts lines to the writing of a model's training text; it does nothing if not wanted.
 
     Raises:
         ModelError: the profile that the model keeps is damaged.
@@ -70,7 +70,7 @@ def open_normalizer(experiment: Experiment, decoding: DecodingConfig) -> Normali
 
 
 def open_profile(experiment: Experiment) -> TextProfile:
-    """Return the profile that a model keeps, or one that its tokenizer allows.
+    """Return the profile that a model keeps; an older model without one gets a rougher one from its tokenizer's pieces.
 
     Raises:
         ModelError: the profile is damaged.

@@ -24,14 +24,17 @@ def is_guided(config: Config) -> bool:
 
 
 def is_sampled(config: Config, world: World) -> bool:
-    """Return whether the softmax of an update has a part of the vocabulary."""
+    """Return whether the softmax of an update is over a sample of the vocabulary, which is done on CPUs alone."""
     return config.training.sampled_softmax and world.device.type == "cpu"
 
 
 def build_accumulator(
     config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None
 ) -> GradientAccumulator:
-    """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
+    """Return the accumulator of the gradients of an update.
+
+    `target_counts`, the counts of the target pieces from `PairStore`, make the softmax a sampled one.
+    """
     training = config.training
     loss = TranslationLoss(
         label_smoothing=training.label_smoothing,
@@ -44,7 +47,7 @@ def build_accumulator(
 
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:
-    """Return a model with its optimizer and average."""
+    """Return a model with its optimizer and the moving average of its weights."""
     training = config.training
     optimizer = build_optimizer(
         training.optimizer,

@@ -1,4 +1,4 @@
-"""Given translations read by trained models: their probabilities, and the shortlist that their alignments teach."""
+"""Trained models applied to given translations: their probabilities, and a shortlist learned from their alignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nmt_cli.translation.windows import windows_of_pairs
 
 
 def open_scorer(model_dirs: Sequence[Path | Experiment], **loading: Any) -> PairScorer:
-    """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
+    """Return a scorer of given pairs, which are not normalized; `loading` and errors are as for `open_translator`."""
     translator = open_translator(model_dirs, normalize_input=False, **loading)
     return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
 

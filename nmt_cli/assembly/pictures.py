@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from nmt_cli.translation.translator import Translator
 
 MAX_SENTENCES = 200
-"""More sentences than this on one page help nobody."""
+"""The most sentences that are drawn on one page."""
 LOOK_SECONDS = 2.0
-"""Time between two looks at the metrics of a training that is followed."""
+"""Seconds between two readings of the metrics of a training that `--live` follows."""
 RELOAD_SECONDS = 5
-"""Time after which its page reloads itself."""
+"""Seconds after which the page of `--live` reloads itself."""
 
 
 def plot_attention(file: str | None, target: str | None, output: Path, models: ModelOptions) -> None:
@@ -77,7 +77,8 @@ def plot_attention(file: str | None, target: str | None, output: Path, models: M
 def plot_curves(runs: Sequence[Path], output: Path, *, is_live: bool) -> None:
     """Draw the losses and scores of runs, given by their directories or metrics.jsonl files, over their updates.
 
-    With `is_live`, draw a page that reloads itself, and draw it again as the trainings go on, until all have finished.
+    With `is_live`, draw a page that reloads itself, and draw it again when the metrics change, until all runs have
+    finished.
 
     Raises:
         InputError: a run is named twice or has no metrics, or the output belongs to a run or cannot be drawn.
@@ -114,8 +115,8 @@ def plot_lengths(
 
     Args:
         source: a file of source lines.
-        reference: a file of their translations.
-        hypotheses: a file of translations of each system, or `NAME=FILE`.
+        reference: a file of reference translations.
+        hypotheses: a file of translations for each system, as FILE or `NAME=FILE`.
         output: the picture.
         edges: the longest length of each group in source words, with commas between.
         tokenize: the tokenizer of BLEU; None means the one of the metric.
@@ -153,11 +154,11 @@ def plot_lengths(
 def pictures_of(
     translator: Translator, lines: Sequence[str], targets: Sequence[str] | None, untranslated: list[int]
 ) -> Iterator[AttentionPicture]:
-    """Yield a picture for each line with text on both sides; `untranslated` gets the numbers of lines for which the
-    model writes nothing.
+    """Yield a picture for each line with text on both sides; add the numbers of lines with an empty translation to
+    `untranslated`.
 
     Raises:
-        InputError: it writes nothing for any line.
+        InputError: all translations are empty.
     """
     has_pictures = False
     for number, line in enumerate(lines, start=1):
@@ -172,8 +173,8 @@ def pictures_of(
 
 
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
-    """Return the attention of a line and its translation with the steps of the search, or of a given pair; None if
-    blank."""
+    """Return the attention between a line and its translation, with the steps of the search, or between a line and a
+    given `target`, without steps; None if a side is blank."""
     from nmt_cli.translation.forced_decoding import PairScorer
 
     if not line.strip() or (target is not None and not target.strip()):
@@ -207,7 +208,7 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
 def _length_buckets(
     sources: list[str], hypotheses: list[str], references: list[str], edges: list[int], tokenize: str | None
 ) -> list[LengthBucket]:
-    """Return BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
+    """Return the BLEU of the sentences of each group of source lengths, with its 95 % bootstrap interval."""
     longest = max(len(source.split()) for source in sources)
     buckets = []
     for low, high, rows in length_groups(sources, edges):
@@ -234,12 +235,12 @@ def _shown(translator: Translator, candidate: Candidate, beam: int) -> Shown:
 
 
 def _run_name(path: Path) -> str:
-    """Return the name of the directory of a run, which is given itself or by a file in it."""
+    """Return the name of a run's directory; `path` is the directory or a file in it."""
     return Experiment(path).name if path.is_dir() else path.parent.name or path.name
 
 
 def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
-    """Yield the records of the metrics of a run; `InputError` where there are none."""
+    """Yield the records in the metrics file of a run; `InputError` if there is no file or it is not JSON lines."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file. Give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path

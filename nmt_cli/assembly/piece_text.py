@@ -32,7 +32,11 @@ def write_pieces(file: str | None, output: Path | None, model_dir: Path | None, 
 
 
 def write_joined(file: str | None, output: Path | None, model_dir: Path | None, side: str) -> None:
-    """Write the text of each line of pieces, and warn of words that are no pieces; errors as in `write_pieces`."""
+    """Write the text of each line of pieces, and warn of words that are no pieces of the vocabulary.
+
+    Raises:
+        InputError: as for `write_pieces`.
+    """
     model, num_foreign = named_model(model_dir), 0
     tokenizer = _tokenizer_of(model, side)
 
@@ -61,7 +65,7 @@ def _tokenizer_of(model: Path, side: str) -> Tokenizer:
 
 
 def _rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
-    """Write every line changed, a long one segment by segment, which `mark` begins."""
+    """Write every line as changed by `change`; a long line is cut into segments that begin with `mark`."""
     refuse_overwriting(output, [file], [Experiment(model)])
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:

@@ -58,7 +58,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The tokenizers by which lengths are counted; without any, lengths are in words."""
+    """The tokenizers by which lengths are counted, if there are any, and a text that says where they come from.
+
+    Without tokenizers, lengths are counted in words.
+    """
 
     tokenizers: tuple[Tokenizer, Tokenizer] | None
     origin: str
@@ -69,16 +72,16 @@ class ModelSize:
     """The size of the model and of the memory that its training needs."""
 
     parameters: dict[str, int]
-    """Parameters of each part. Those that parts share stand with the first."""
+    """Number of parameters of each part of the model; shared ones count for the first part that has them."""
     memory: TrainingMemory
     vocab_sizes: tuple[int, int]
     longest: int
-    """Pieces of the longest pair in training, by which the memory is reckoned."""
+    """Number of pieces of the longest pair in training, from which the memory is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The results of a check; `problems` are those at which a training or `nmt evaluate` would stop."""
+    """The results of a check; `problems` are the errors with which a training or `nmt evaluate` would stop."""
 
     config: Config
     pieces: Pieces
@@ -91,9 +94,9 @@ class Check:
 
 
 def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, measures: bool) -> None:
-    """Print what a training with this configuration needs and makes, for people or as JSON; nothing is written.
+    """Print what a training with this configuration needs and can be expected to reach, as text or JSON; write no file.
 
-    With `measures`, a short training on text that is made up shows the speed of this machine.
+    With `measures`, a short training on made-up text measures the speed of this machine.
 
     Raises:
         ConfigError: the configuration is wrong.
@@ -120,7 +123,7 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
 
 
 def check_all(given: Config, effective: Config) -> Check:
-    """Check a configuration as it is written and, with absolute paths, as it takes effect."""
+    """Return the check of a configuration: `given` is as written, and `effective` is the same with absolute paths."""
     experiment = Experiment(Path(effective.model_dir))
     problems = problems_of(
         partial(check_inputs, experiment, given),
@@ -150,7 +153,7 @@ def check_all(given: Config, effective: Config) -> Check:
 def _judged(config: Config, filters: LengthLimits, pieces: Pieces) -> tuple[list[CorpusReport], Advised]:
     """Return the reports of all corpora, in the order of the configuration, and the advice about them.
 
-    The corpora of each direction are compared with one another alone.
+    A corpus is compared only with the corpora of the same direction.
     """
     named = _corpora(config)
     reports: dict[str, CorpusReport] = {}
@@ -165,7 +168,7 @@ def _judged(config: Config, filters: LengthLimits, pieces: Pieces) -> tuple[list
 
 
 def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
-    """Return all corpora of a configuration with their names and directions, except those that are pipes."""
+    """Return all corpora of a configuration with their names and directions, except pipes and devices."""
     data = config.data
     several, has_directions = len(data.train) > 1, len(data.directions) > 1
     texts: list[tuple[str, TextPair]] = [
@@ -191,9 +194,10 @@ def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
 
 
 def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> Pieces:
-    """Return the run's own, or those it would take over, or of little text the ones that training would make.
+    """Return the tokenizers of the run, or those of another run that it would take over, or, if the training text is
+    little, tokenizers trained on it; without any, lengths are in words.
 
-    Training them finds a vocabulary that the text does not allow.
+    An error, such as a vocabulary that the text does not allow, is added to `problems`.
     """
     try:
         if experiment.has_tokenizers(joint=config.tokenizer.joint):
@@ -210,14 +214,14 @@ def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]
 
 
 def _without_stops(config: Config) -> Config:
-    """Return a configuration that goes on at lines that are not UTF-8: the report says all of them."""
+    """Return the configuration with lines that are not UTF-8 replaced instead of refused, as the report counts them."""
     if config.data.invalid_utf8 != "error":
         return config
     return config.model_copy(update={"data": config.data.model_copy(update={"invalid_utf8": "replace"})})
 
 
 def _measure(config: Config, pieces: Pieces, reports: list[CorpusReport]) -> ModelSize:
-    """Return the size of the model for these vocabularies, and the memory for the longest pair."""
+    """Return the size of the model for the vocabularies of `pieces`, and the training memory for the longest pair."""
     sizes = [tokenizer.vocab_size for tokenizer in pieces.tokenizers or ()] or [config.tokenizer.vocab_size] * 2
     with torch.device("meta"):  # shapes only: no memory is taken
         model = build_model(config.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1])
@@ -261,14 +265,14 @@ LABELS = {
 OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
 IF_ANY = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
-"""Findings that are rare; they are shown only where there are any."""
+"""Findings that are shown only if their count is not zero, because they are rare."""
 _INDENT = " " * 21
 
 
 def as_text(found: Check, options: Sequence[str] = ()) -> str:
     """Return the report for people: sizes, then each corpus, then the verdict.
 
-    `options` name the configuration in a command.
+    `options` are the command-line options that name the configuration, for the commands in the report.
     """
     config, model, memory = found.config, found.model, found.model.memory
     in_pieces = found.pieces.tokenizers is not None
@@ -302,7 +306,10 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
 
 
 def train_command(found: Check, options: Sequence[str]) -> str | None:
-    """Return the command that trains on the files that a cleaning makes; None where none is advised."""
+    """Return the command that trains on the files that a cleaning makes; None if no cleaning is advised.
+
+    `options` are the command-line options that name the configuration.
+    """
     reports = [report for report in found.reports if report.is_training]
     sets = [
         setting(f"data.train.{number}.{side}", path)
@@ -316,7 +323,7 @@ def train_command(found: Check, options: Sequence[str]) -> str | None:
 
 
 def _advice_lines(advised: Advised, training: str | None) -> list[str]:
-    """Return the kinds of suspicious pairs, worst first, each with what to do."""
+    """Return lines about each kind of suspicious pairs, worst first, and the `training` command for cleaned files."""
     lines = ["", "advice, worst first"] if advised.advice or advised.inactive_filters else []
     for one in advised.advice:
         places = ", ".join(one.places) + (" ..." if one.pairs > len(one.places) else "")
@@ -338,7 +345,7 @@ def _advice_lines(advised: Advised, training: str | None) -> list[str]:
 
 
 def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
-    """Return what to expect of the training: time, room on the disk, quality."""
+    """Return lines about the expected time, disk space and quality of the training."""
     work, speed, disk = expected.work, expected.speed, expected.disk
     lines = []
     if work is not None:
@@ -381,7 +388,7 @@ def _quality(quality: Quality) -> str:
 
 
 def _verdict(found: Check) -> str:
-    """Return what training and evaluation would do with this configuration."""
+    """Return whether training would start and `nmt evaluate` would run, in a sentence with the number of problems."""
     problems = found.problems
     of_tests = {problem for report in found.reports if report.name.startswith("test ") for problem in report.problems}
     if not problems:
@@ -425,7 +432,7 @@ def _bytes(count: int) -> str:
 
 
 def as_values(found: Check, options: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the report for machines; `options` name the configuration in a command."""
+    """Return the report for JSON; `options` are the command-line options that name the configuration."""
     parameters, memory = found.model.parameters, found.model.memory
     return {
         "name": found.config.name,

@@ -1,4 +1,7 @@
-"""Checks that all processes of a training are alike: configuration, program, directory, checkpoint."""
+"""Checks that all processes of a training have the same configuration, program, directory and checkpoint.
+
+All processes must call each check at the same time, because they exchange their values; each raises `InputError`.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class RequestedDecoding:
     alignment: bool = False
 
     def values(self) -> dict[str, Any]:
-        """Return the request by the names of `DecodingOptions`."""
+        """Return the options by the names of the fields of `DecodingOptions`."""
         return {
             "beam_size": self.beam_size,
             "n_best": self.n_best,
@@ -67,41 +67,41 @@ class RequestedDecoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationTask:
-    """A text to translate: its file, what belongs to it line by line, and the form of the output."""
+    """A text to translate, further files that the translation reads, and the form of the output."""
 
     file: str | None
-    """None is standard input."""
+    """Name of the file; None is standard input."""
     output: Path | None
     format: str = "text"
     alignment: str = "none"
     confidence: bool = False
-    """Write confidences: into the JSON of lines, or, for documents and paragraphs, to `confidence_report_path`."""
+    """Whether to write confidences: for lines into their JSON, otherwise to `confidence_report_path`."""
     shortlist: Path | None = None
     glossary: str | None = None
     prefix: str | None = None
     shard: str | None = None
     paragraphs: bool = False
     overwrite: bool = False
-    """In PO and XLIFF, what has a translation already is translated too."""
+    """Whether texts in PO and XLIFF files that have a translation already are translated too."""
 
     @property
     def is_document(self) -> bool:
-        """True if the file is translated in its format, which takes an output."""
+        """Whether the file is translated in its format: it has the ending of a document, and an output is named."""
         return self.output is not None and self.is_named_as_document
 
     @property
     def is_named_as_document(self) -> bool:
-        """True if the name of the file has the ending of a document."""
+        """Whether the name of the file has the ending of a document."""
         return self.file is not None and ending_of(self.file) is not None
 
     @property
     def is_of_lines(self) -> bool:
-        """True if each line is a sentence."""
+        """Whether each line of the file is translated by itself, and not as a part of a document or paragraph."""
         return not self.paragraphs and not self.is_document
 
     @property
     def confidence_report_path(self) -> Path:
-        """The output with another ending."""
+        """File for the confidences in a document or paragraphs: the output with `.confidence.jsonl` appended."""
         assert self.output is not None
         return self.output.with_name(f"{self.output.name}.confidence.jsonl")
 
@@ -127,7 +127,7 @@ class TranslationTask:
             raise InputError(f"--confidence: has no place in the format {self.format}; add --format jsonl")
 
     def _check_constraints(self, decoding: RequestedDecoding) -> None:
-        """Refuse what does not go with a glossary or with prefixes."""
+        """Refuse options that do not go with a glossary or with prefixes."""
         if decoding.glossary_weight is not None and self.glossary is None:
             raise InputError("--glossary-weight: needs --glossary FILE.tsv, whose terms it makes likelier")
         for option, path in (("--glossary", self.glossary), ("--prefix", self.prefix)):
@@ -168,10 +168,10 @@ class TranslationTask:
 def open_requested(
     task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
 ) -> Translator:
-    """Return the translator of these models for a task, and warn of options that change nothing.
+    """Return the translator of some models for a task, and warn of options that change nothing.
 
     Raises:
-        InputError: as `open_translator` does.
+        InputError: as for `open_translator`.
     """
     from nmt_cli.assembly.trained_translator import open_translator
 
@@ -188,11 +188,11 @@ def open_requested(
 def open_for_lines(
     task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
 ) -> Translator:
-    """Return the translator of these models for a task of lines.
+    """Return the translator of some models for a task of lines.
 
     Raises:
-        InputError: as `open_requested` does; the models have no attention that is needed, or have a smaller beam than
-            translations of a line are wanted.
+        InputError: as for `open_requested`; the models lack an attention that is needed, or more translations of a line
+            are wanted than the beam holds.
     """
     translator = open_requested(task, experiments, models, decoding)
     need_attention(translator)
@@ -203,7 +203,11 @@ def open_for_lines(
 
 
 def need_attention(translator: Translator) -> None:
-    """Refuse options that take alignments where the model has none to give."""
+    """Refuse options that need alignments if the models have no attention to make them.
+
+    Raises:
+        InputError: the translator is to return alignments, and its models have no attention.
+    """
     if translator.options.with_alignment and not translator.models.has_attention:
         without = translator.models.without_attention
         raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")

@@ -1,4 +1,4 @@
-"""Checks of the run that lies in a model directory: whether it may go on, or has ended."""
+"""Checks of the run in a model directory: whether it may be resumed, or has ended."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ PATHS = {
     "model.pretrained.target",
     "training.init_from",
 }
-"""Keys of files and directories, which may be moved: a digest tells whether a file is the same, and what was taken from
-another run is in the checkpoints."""
+"""Keys of files and directories, which may be moved: a digest shows whether a file is the same, and the values taken
+from another run are in the checkpoints."""
 MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
-"""Beginnings of the keys by which tokenizers are made."""
+"""Beginnings of the keys that affect the tokenizers."""
 
 
 def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
     """Return the configuration in `path` with `--set KEY=VALUE` overrides, independent of the current directory.
 
     Raises:
-        ConfigError: it is wrong.
-        InputError: it belongs to a run in another directory than its `model_dir`, which no override names; it names
-            a file of this run as data.
+        ConfigError: the configuration is wrong.
+        InputError: the file belongs to a run in another directory than its `model_dir`, and no override names one; or
+            the configuration names a file of its own run as data.
     """
     config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
     if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
@@ -81,7 +81,13 @@ def _check_place(path: Path, config: Config) -> None:
 
 
 def check_resumable(experiment: Experiment, config: Config) -> None:
-    """Refuse a configuration whose keys differ from those with which the training in the directory began."""
+    """Refuse a configuration with which the training in the directory cannot begin or be resumed.
+
+    Raises:
+        InputError: values differ from those with which the training or its tokenizers were made, or the directory has
+            files that no run has made.
+        ModelError: the state of the training is damaged.
+    """
     if not experiment.has_begun and not _is_its_own(experiment):
         _refuse_what_is_in_the_way(experiment)
         return
@@ -105,7 +111,7 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
 
 
 def binding_values(config: Config) -> dict[str, Any]:
-    """Return the values by dotted key that a run keeps from its beginning to its end, without the paths of files."""
+    """Return the values, by dotted key, that may not change during a run, without the paths of files."""
     values = flat_values(config.model_dump(mode="json"))
     values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
     values.pop("data.dev", None)  # a list, of whose files the digests tell
@@ -114,7 +120,7 @@ def binding_values(config: Config) -> dict[str, Any]:
 
 
 def _check_as_begun(experiment: Experiment, config: Config) -> None:
-    """Refuse keys that differ from those that the last checkpoint keeps: the run's own config.yaml may be edited."""
+    """Refuse values that differ from those in the last checkpoint: the run's own config.yaml may have been edited."""
     state = _last_state(experiment)
     if state is None or not state.configuration or stopping_criteria_of(config).reached(state) is not None:
         return
@@ -135,7 +141,7 @@ def _check_as_begun(experiment: Experiment, config: Config) -> None:
 
 
 def _is_its_own(experiment: Experiment) -> bool:
-    """Return whether the directory has the configuration of a run."""
+    """Return whether the directory has a valid configuration of a run."""
     try:
         return experiment.config_path.exists() and bool(experiment.config.name)
     except NmtError:
@@ -160,7 +166,7 @@ def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
 
 
 def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
-    """Return whether the tokenizers are made by a key that differs."""
+    """Return whether a key that differs between two configurations makes their tokenizers differ."""
     if key in ("data.train", "data.source_tags", "data.source_lang", "data.target_lang"):
         texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
         return before.data.tags != now.data.tags or (key == "data.train" and texts[0] != texts[1])
@@ -170,11 +176,11 @@ def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
 
 
 def check_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Check that the tokenizers of a run are there, or can be made.
+    """Check that the tokenizers of a run exist, or can be made.
 
     Raises:
-        InputError: there are some that no run has made.
-        ModelError: a model has lost its own.
+        InputError: tokenizers are in the way that no run has made.
+        ModelError: the run has checkpoints, but its tokenizers are missing.
     """
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
         return
@@ -187,7 +193,11 @@ def check_tokenizers(experiment: Experiment, config: Config) -> None:
 
 
 def check_replaceable(experiment: Experiment) -> None:
-    """Refuse to replace tokenizers that no run has made."""
+    """Refuse to replace tokenizers that no run has made.
+
+    Raises:
+        InputError: there are such tokenizers.
+    """
     there = experiment.tokenizer_paths()
     if there and not experiment.config_path.exists():
         raise InputError(
@@ -197,7 +207,7 @@ def check_replaceable(experiment: Experiment) -> None:
 
 
 def finished_reason(experiment: Experiment, config: Config) -> str | None:
-    """Return why the training in the directory has ended, or None if there are updates to make."""
+    """Return the reason for which the training in the directory has ended, or None if there are updates to make."""
     is_finished = experiment.checkpoints.index().finished is not None
     state = _last_state(experiment) if is_finished else None
     # The limit that holds now: the one at which the run ended may have been raised since.
@@ -205,7 +215,7 @@ def finished_reason(experiment: Experiment, config: Config) -> str | None:
 
 
 def _last_state(experiment: Experiment) -> TrainingState | None:
-    """Return the state at the last checkpoint; None where there is none, or it is damaged, as who goes on will say."""
+    """Return the state at the last checkpoint; None if there is none or it is damaged, which resuming will report."""
     from nmt_cli.training.state import TrainingState
 
     last = experiment.checkpoints.index().last
@@ -219,7 +229,7 @@ def _last_state(experiment: Experiment) -> TrainingState | None:
 
 
 def stopping_criteria_of(config: Config) -> StoppingCriteria:
-    """Return when a training ends."""
+    """Return the criteria by which a training ends: updates, epochs and, if there is a dev set, patience."""
     from nmt_cli.training.state import StoppingCriteria
 
     training = config.training
@@ -229,9 +239,10 @@ def stopping_criteria_of(config: Config) -> StoppingCriteria:
 def content_digests(
     experiment: Experiment, config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]
 ) -> dict[str, str]:
-    """Return a digest of each file on which all of a training depends, by its path.
+    """Return a digest, by path, of each file that must stay the same during a training: text, dev set, frozen rows.
 
-    The cursor means nothing in another text, scores of two dev sets cannot be compared, and frozen rows stay frozen.
+    With another text the position in it would mean nothing, scores of two dev sets cannot be compared, and frozen rows
+    stay frozen. `frozen` has the frozen rows of embeddings by the file of their vectors, as `first_model` returns them.
     """
     training, dev = _texts(experiment, config)
     return {
@@ -254,7 +265,11 @@ def _digest(path: str) -> str:
 
 
 def check_unchanged(experiment: Experiment, config: Config) -> None:
-    """Refuse other files, as `check_same_text` does, without a look at the rows that were frozen."""
+    """Refuse other files than the training began with, as `check_same_text` does, but without the frozen rows.
+
+    Raises:
+        InputError: a file of the text or the dev set has changed.
+    """
     state = _last_state(experiment)
     paths = [path for of_one_use in _texts(experiment, config) for path in of_one_use]
     if state is None or finished_reason(experiment, config) is not None or not all(map(os.path.isfile, paths)):
@@ -264,7 +279,16 @@ def check_unchanged(experiment: Experiment, config: Config) -> None:
 
 
 def check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
-    """Refuse files that are not what they were when the training began."""
+    """Refuse files that have changed since the training began.
+
+    Args:
+        experiment: the run.
+        before: the digests of the files when the training began, with spaces between.
+        now: the digests by path, in the same order.
+
+    Raises:
+        InputError: a digest differs.
+    """
     if before != " ".join(now.values()):
         digests = zip(now.items(), before.split(), strict=False)
         changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged

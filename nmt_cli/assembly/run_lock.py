@@ -1,4 +1,4 @@
-"""A model directory in the hands of one training: locked, and as it was before where the training is refused."""
+"""The lock on a model directory, which one training holds, and the restoring of the directory after a refused one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
 
 @contextmanager
 def locked_run(experiment: Experiment) -> Iterator[None]:
-    """Hold the directory against a second training; a process that dies leaves no lock behind."""
+    """Lock the directory against a second training in the block, and remove unfinished files of killed trainings.
+
+    A process that dies leaves no lock behind.
+
+    Raises:
+        InputError: another process holds the lock, or the directory cannot be made.
+    """
     with locked(experiment.lock_path, "used as a model directory", "wait for it or choose another model_dir"):
         # Beside these `nmt translate -o` may be writing a file of the user's.
         remove_unfinished(experiment.directory, *(path.name for path in experiment.files))
@@ -30,8 +36,10 @@ def locked_run(experiment: Experiment) -> Iterator[None]:
 
 @contextmanager
 def restored_if_refused(experiment: Experiment) -> Iterator[None]:
-    """Remove what the block makes in the directory, which is held, if it refuses what the user gave, and put the
-    configuration back."""
+    """If the block refuses the user's input, remove the files that it made and put the configuration back.
+
+    The caller holds the lock of the directory.
+    """
     before = {*_own_paths(experiment)}
     config = experiment.config_path.read_bytes() if experiment.config_path.is_file() else None
     try:
@@ -46,7 +54,7 @@ def restored_if_refused(experiment: Experiment) -> Iterator[None]:
 
 
 def _own_paths(experiment: Experiment) -> list[Path]:
-    """Return the paths of all that a training makes and that is there; directories before what lies in them."""
+    """Return the existing paths of the files and directories that a training makes; a directory before its contents."""
     own = [*experiment.files, *experiment.directory.glob("config.*.yaml")]
     own += [experiment.tokenizer_path("joint").parent, *experiment.tokenizer_paths()]
     own += [experiment.log_path.parent, experiment.log_path]
@@ -59,5 +67,5 @@ def _own_paths(experiment: Experiment) -> list[Path]:
 
 
 def holder(experiment: Experiment) -> str:
-    """Return who holds the directory, or held it last; an empty text where nobody ever did."""
+    """Return the text in the lock file, which identifies the present or last holder; empty if there is no file."""
     return experiment.lock_path.read_text(encoding="utf-8") if experiment.lock_path.is_file() else ""

@@ -33,7 +33,7 @@ def print_scores(
         references: files of reference translations.
         metrics: bleu, chrf and ter, or some of them; None means all.
         baseline: a file of other translations, to compare with by paired bootstrap resampling, or None.
-        source: a file of source text, by whose words short and long sentences are also scored apart, or None.
+        source: a file of source text, to score sentences also in groups by their number of source words, or None.
         lowercase: BLEU ignores case.
         tokenize: the tokenizer of BLEU; None means the one of the metric.
         as_json: print a JSON object, with scores that are not rounded.
@@ -88,7 +88,7 @@ def _warn_of_unfit_text(name: str, lines: list[str], *, is_tokenised_on_purpose:
 
 
 def _as_text(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
-    """Return the report for people."""
+    """Return the report as text: scores, then comparisons, then scores by length."""
     blocks = [[line for score in scores for line in (score.text, f"  signature: {score.signature}")]]
     if comparisons:
         blocks.append(["Against the baseline, by paired bootstrap (mean +/- half of the 95% confidence interval):"])
@@ -111,7 +111,7 @@ def _as_text(scores: list[Score], comparisons: list[Comparison], buckets: list[L
 
 
 def _as_json(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
-    """Return the report for programs."""
+    """Return the report as a JSON object, with scores that are not rounded."""
     report: dict[str, Any] = {score.name: {"score": score.score, "signature": score.signature} for score in scores}
     if comparisons:
         report["baseline"] = {

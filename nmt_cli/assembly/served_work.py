@@ -16,8 +16,10 @@ from nmt_cli.translation.translator import Translator
 
 
 def served_work(models: Sequence[Sequence[Experiment]], loading: dict[str, Any]) -> Work:
-    """Return what does the `SentenceTask`s of models, each of which is given as its directions. Their numbers run on
-    from model to model. Where the work is renewed, the number of a model says which. On a GPU the worker builds it.
+    """Return the work that translates each `SentenceTask`; on a GPU the worker process itself builds the translators.
+
+    Each of the `models` is a list of its directions. A task names its translator by a number that counts the directions
+    of all models in order. A renewal of the work loads one model again, named by its index in `models`.
 
     Raises:
         InputError: a model cannot be loaded.
@@ -39,7 +41,7 @@ def _work(
 def _renewed(
     models: Sequence[Sequence[Experiment]], loading: dict[str, Any], opened: Sequence[list[Translator]], number: int
 ) -> SharedSearch:
-    """Return the work with a model as it is now, after it has translated a word."""
+    """Return the work with model `number` loaded anew from disk; each of its translators has translated one word."""
     anew = open_directions([Experiment(one.directory, one.direction) for one in models[number]], **loading)
     for translator in anew:
         translator.translate_window([PROBE.encode()])

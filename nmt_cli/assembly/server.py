@@ -43,20 +43,21 @@ def serve_models(
     """Answer requests over HTTP until a signal ends the server.
 
     Args:
-        models: each translates in a direction of its own.
+        models: the models to serve, each in all its directions.
         host: the address to listen at.
-        port: its port; 0 takes a free one.
+        port: the port to listen at; 0 takes a free one.
         api_key_file: a file of keys, of which a client must send one, or None.
         is_public: anybody who reaches the address may translate, without a key.
         sites: origins of pages that may ask this server.
-        limits: on what clients may ask.
+        limits: limits on the requests of clients.
         watches: newer checkpoints are loaded while the server runs.
         logs_text: the texts of requests are logged.
-        proxies: addresses and networks of proxies that say who asks, beside those on this machine.
-        root_path: the beginning of the addresses of this server at its proxy.
+        proxies: addresses and networks of proxies, besides this machine, that are trusted to name the client.
+        root_path: the path under which a proxy shows this server.
 
     Raises:
-        InputError: the address, a key, a site, a proxy or a model is wrong, or others could reach the server unasked.
+        InputError: the address, a key, a site, a proxy or a model is wrong, or others could reach the server without a
+            key although `is_public` is false.
         Interrupted: Ctrl-C ended it.
         NmtError: the search keeps failing.
     """
@@ -115,7 +116,7 @@ def serve_models(
 
 
 def _check_address(host: str, keys: Keys | None, *, is_public: bool) -> None:
-    """Refuse an address that others can reach, unless that is asked for, and what is no address."""
+    """Refuse a host that is no address, or that others can reach without a key unless `is_public`."""
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -129,7 +130,7 @@ def _check_address(host: str, keys: Keys | None, *, is_public: bool) -> None:
 
 
 def _check_proxies(proxies: Sequence[str]) -> None:
-    """Refuse what is neither an address nor a network."""
+    """Refuse a proxy that is neither an IP address nor a network."""
     for given in proxies:
         try:
             ipaddress.ip_network(given)
@@ -140,14 +141,14 @@ def _check_proxies(proxies: Sequence[str]) -> None:
 
 
 def _root_path(given: str) -> str:
-    """Return the beginning of all addresses, without a slash at its end."""
+    """Return the value of --root-path with one slash before each part and none at the end; `InputError` if unfit."""
     if not re.fullmatch(r"[\w/.~%-]*", given, re.ASCII):
         raise InputError(f"--root-path {given}: must be the beginning of a path, such as /mt")
     return "".join(f"/{part}" for part in given.split("/") if part)
 
 
 def _origin(given: str) -> str:
-    """Return the origin of a site as browsers name it."""
+    """Return the origin of a site as browsers send it, such as https://example.org; `InputError` if it is none."""
     if given in ("*", "null"):  # all sites, and pages from disk
         return given
     try:
@@ -162,12 +163,12 @@ def _origin(given: str) -> str:
 
 
 def _named(directions: Directions) -> str:
-    """Return the languages of each direction."""
+    """Return the language codes of all directions as text, such as `de-en, en-de`."""
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
 def _newest(directions: Sequence[Experiment], checkpoint: str) -> str:
-    """Return a name of what would be loaded of a model now, so that another name means another checkpoint."""
+    """Return a text that identifies the present checkpoint and calibrations of a model; it changes if they change."""
     path = Experiment(directions[0].directory).checkpoints.resolve(checkpoint)
     kept = [one.confidence_path for one in directions if one.confidence_path.is_file()]
     calibrated = "".join(f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" for calibration in kept)
@@ -180,8 +181,10 @@ def _direction(experiment: Experiment, engine: Engine) -> Direction:
 
 
 def _watched(search: Search, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str) -> Watched:
-    """Return what tells of newer checkpoints of a model, whose directions and loaded checkpoint are given, and loads
-    them."""
+    """Return the means to notice and to load newer checkpoints of a model.
+
+    `number` is its index among the models, `model` its directions and the `_newest` text of what is loaded.
+    """
     directions, seen = model
     names = ", ".join(str(one.config.data.direction) for one in directions)
     reload = partial(_reload, search, number, directions)
@@ -192,7 +195,7 @@ def _reload(search: Search, number: int, directions: Sequence[Experiment]) -> No
     """Have the workers load a model as it is now.
 
     Raises:
-        InputError: it translates between other languages than the server has said.
+        InputError: the model no longer has a direction that the server offers.
     """
     directory = directions[0].directory
     now = Experiment(directory).config.data.directions
@@ -203,7 +206,10 @@ def _reload(search: Search, number: int, directions: Sequence[Experiment]) -> No
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
-    """Return the profiles of a model's languages. For an older model they are made from its training text."""
+    """Return the profiles of a model's languages by code; for an older model without them, from its training text.
+
+    If that text is gone, warn and return none.
+    """
     kept = read_profiles(experiment)
     if kept is not None:
         return kept

@@ -1,5 +1,7 @@
-"""A short measured training on text that is made up, by which `nmt check` says how long the real one takes. `nmt
-improve` asks `nmt check`."""
+"""A short measured training on made-up text, by which `nmt check` estimates the time of the real one.
+
+`nmt improve` gets its estimate from `nmt check`.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,20 @@ if TYPE_CHECKING:
     from nmt_cli.data.batch import Batch
 
 SECONDS = 2.0
-"""Time after which no further update is measured. Finding the size of the batch takes about as long before that."""
+"""Seconds after which no further update is measured. Before that, finding the size of the batch takes about as long."""
 SMALLEST = 8
-"""Pairs of the first batch."""
+"""Number of pairs in the first batch."""
 GROWTH = 4
-"""Pairs of the next batch for each pair of the last one."""
+"""Factor by which the number of pairs grows from one batch to the next."""
 FREQUENT_SHARE = 1 / 3
-"""Part of a vocabulary of both languages that makes 95 % of the targets: 0.27 to 0.38 in the five corpora of
+"""Share of the pieces of a joint vocabulary that make up 95 % of the target text: 0.27 to 0.38 in the five corpora of
 docs/studies/defaults.md."""
 MEMORY_SHARE = 0.5
-"""Part of the memory of this machine that a training may need to be tried here."""
+"""Largest share of this machine's memory that a training may need if it is to be tried here."""
 
 
 def with_speed(found: Check) -> Check:
-    """Return the check with the speed of a short training, if there is something to train and memory for it."""
+    """Return the check with the speed of a short training; unchanged if it has problems, or memory is too small."""
 
     expected = found.expected
     if found.problems or expected.work is None:
@@ -71,10 +73,10 @@ def with_speed(found: Check) -> Check:
 
 
 def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
-    """Train a new model of this configuration for some seconds and return how fast that goes.
+    """Train a new model of this configuration for some seconds and return the speed.
 
-    The batch is as large as in an average update, or smaller if a gradient takes long. Precision and threads are chosen
-    as a new training chooses them.
+    The batch is as large as in an average update, or smaller if a gradient takes long; the time of a whole batch is
+    then extrapolated. Precision and threads are chosen as a new training chooses them.
     """
 
     training = config.training.model_copy(update={"guided_alignment_weight": 0.0})
@@ -123,8 +125,10 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
 def _grown(
     whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], object]
 ) -> tuple[Batch, dict[int, float]]:
-    """Return the largest batch, of up to `whole` pairs, whose gradient does not take long, and the seconds of the
-    gradients by size."""
+    """Return the largest batch, of up to `whole` pairs, whose gradient takes about SECONDS at most.
+
+    Also return the seconds of the gradient for each number of pairs that was tried.
+    """
     size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
     while True:
         batch = make(size)
@@ -135,7 +139,7 @@ def _grown(
 
 
 def _extrapolated(taken: dict[int, float], whole: int) -> float:
-    """Return the seconds for a whole batch: a part that every batch takes, and a part for each of its pairs."""
+    """Return the seconds for a batch of `whole` pairs, linear in the pairs through the two largest sizes in `taken`."""
     *_, size = taken
     if size == whole:
         return taken[size]
@@ -144,14 +148,14 @@ def _extrapolated(taken: dict[int, float], whole: int) -> float:
 
 
 def _local_batch(batch: Batch) -> LocalBatch:
-    """Return a batch as an update takes it."""
+    """Return the batch in the form that `GradientAccumulator` takes, as the whole batch of one process."""
 
     drawn = SampledBatch(np.arange(batch.num_sentences), Cursor(), 0.0)
     return LocalBatch(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
 
 
 def _random_batch(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
-    """Return pairs of average length, of pieces drawn at random from those that are frequent."""
+    """Return a batch of `size` pairs of average length, their pieces drawn at random from the frequent ones."""
     from random import Random
 
     draw = Random(1)
@@ -164,7 +168,7 @@ def _random_batch(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Ba
 
 
 def _random_counts(config: Config, world: World, vocab_size: int) -> Tensor | None:
-    """Return how often each piece stands in the targets of such text, if a sampled softmax is to know it."""
+    """Return the counts of target pieces (V) in made-up text: 1 if frequent, else 0; None without a sampled softmax."""
 
     if not is_sampled(config, world):
         return None

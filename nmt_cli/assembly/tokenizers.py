@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 TEMPERATURE = 5.0
-"""T of the text that the tokenizer of several languages is trained on."""
+"""Temperature T for the tokenizer of several languages: a language with n lines counts n^(1/T) in its training text."""
 
 
 def train_run_tokenizers(path: Path, overrides: Sequence[str]) -> None:
@@ -48,13 +48,12 @@ def train_run_tokenizers(path: Path, overrides: Sequence[str]) -> None:
 
 
 def renew_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Make the tokenizers of a run, and put them and the configuration in the place of what is there.
+    """Make the tokenizers of a run, and replace those in its directory and the configuration.
 
-    They are taken from the run that it goes out from, or trained on its corpora. What is there stays if they cannot be
-    made.
+    The tokenizers are made as `tokenizers_of` says. If they cannot be made, the old ones stay.
 
     Raises:
-        InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
+        InputError: the text does not allow the vocabulary; or tokenizers that no run has made would be replaced.
     """
     check_replaceable(experiment)
     origin, made = tokenizer_origin(config), tokenizers_of(config)
@@ -72,7 +71,7 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
 
 
 def write_config(experiment: Experiment, config: Config) -> None:
-    """Write the effective configuration into the model directory; what no run has written there is kept aside."""
+    """Write the effective configuration into the model directory; a file there that no run has written is renamed."""
     make_directory(experiment.directory)
     if not experiment.has_begun and not _is_of_a_run(experiment.config_path):
         names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
@@ -89,7 +88,7 @@ def write_config(experiment: Experiment, config: Config) -> None:
 
 
 def _is_of_a_run(config_path: Path) -> bool:
-    """Return whether a configuration is one that a run writes, or none is there."""
+    """Return whether the file has the form of a configuration that a run writes, or does not exist."""
     try:
         return not config_path.exists() or config_path.read_bytes() == dump_config(load_config(config_path)).encode()
     except InputError:
@@ -97,13 +96,14 @@ def _is_of_a_run(config_path: Path) -> bool:
 
 
 def _taken(origin: Path) -> dict[str, Tokenizer]:
-    """Return another run's tokenizers by side."""
+    """Return the tokenizers of the run in a directory by side: joint, or source and target."""
     source, target = Experiment(origin).tokenizers
     return {"joint": source} if source.is_same(target) else {"source": source, "target": target}
 
 
 def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
-    """Return the tokenizers of a run by side: taken from the run that it goes out from, or trained on its corpora.
+    """Return the tokenizers of a run by side: those of the run in `training.init_from` if it can use them (see
+    `tokenizer_origin`), else new ones, trained on its corpora.
 
     Raises:
         InputError: the text does not allow the vocabulary.
@@ -113,7 +113,7 @@ def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
 
 
 def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
-    """Return tokenizers by side, trained on the corpora of a run.
+    """Return tokenizers by side (joint, or source and target), trained on the corpora of a run.
 
     Raises:
         InputError: the text does not allow the vocabulary.
@@ -154,11 +154,11 @@ def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
 
 
 def _even_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
-    """Yield the lines of the given sides of corpora in several directions, so that no language has a small part.
+    """Yield the lines of the given sides (0 source, 1 target) of corpora in several directions, evened by language.
 
-    A language with n lines counts n^(1/5) lines (Conneau et al., 2020): some of its lines are left out, or all come
-    several times. Together there are as many lines as in the text, or as a tokenizer is trained on. A pair of files
-    that serves both directions is read once.
+    The share of a language with n lines is proportional to n^(1/5) (Conneau et al., 2020): some of its lines are left
+    out, or lines are repeated. In all there are as many lines as in the text, but at most max_training_lines. A pair of
+    files that serves both directions is read once.
     """
     data, limit = config.data, config.tokenizer.max_training_lines
     texts = {

@@ -16,21 +16,21 @@ from nmt_cli.training.checkpoints import MODEL_FILE, load_parameters, read_meta
 
 
 class LoadedModel(NamedTuple):
-    """A model and the checkpoint that its weights are from."""
+    """A model and the directory of the checkpoint that its weights come from."""
 
     model: Seq2Seq
     path: Path
 
     def in_memory(self) -> LoadedModel:
-        """Copy the weights: as they are read, they lie in the mapped file, and a program that still needs them dies
-        when somebody writes over it."""
+        """Copy the weights into memory, and return this model. Before, they lie in the memory-mapped file, and the
+        program dies if that file is overwritten."""
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             tensor.data = tensor.data.clone()
         return self
 
 
 def load_model(experiment: Experiment, checkpoint: str = "best") -> LoadedModel:
-    """Return a model with its weights, on the CPU. All are of one checkpoint, even while a training goes on.
+    """Return a model with its weights, on the CPU. All weights are of one checkpoint, even during a training.
 
     Raises:
         InputError: there is no such checkpoint.
@@ -41,7 +41,7 @@ def load_model(experiment: Experiment, checkpoint: str = "best") -> LoadedModel:
 
 
 def _loaded(experiment: Experiment, config: ModelConfig, path: Path) -> LoadedModel:
-    """Load the weights of a checkpoint; where they cannot be, say which others there are."""
+    """Load the weights of a checkpoint; if this fails, the error names the other checkpoints."""
     try:
         return LoadedModel(_load(experiment, config, path), path)
     except InputError as error:

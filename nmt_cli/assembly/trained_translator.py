@@ -40,15 +40,15 @@ def open_translator(
     in_memory: bool = False,
     **options: Any,
 ) -> Translator:
-    """Return a translator with the models' own decoding defaults; `options` that are not None take their place.
+    """Return a translator with the models' own decoding defaults; `options` that are not None replace them.
 
-    With `confidence` it tells how sure the models are, by the calibration of the first. With `in_memory` it needs the
-    files no longer.
+    With `confidence` it estimates the probability that its words are right, by the calibration of the first model. With
+    `in_memory` the weights are copied, so that the files are no longer needed.
 
     Raises:
         InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers;
-            the shortlist is none, or one for other tokenizers; the glossary is wrong, or the models have no attention
-            to place its terms; the first model has no calibration, and `confidence` needs one.
+            the shortlist is no shortlist, or one for other tokenizers; the glossary is wrong, or the models have no
+            attention to place its terms; the first model has no calibration, and `confidence` needs one.
     """
     terms = None if glossary is None else Glossary.read(glossary)
     experiments = named_models(list(model_dirs))
@@ -59,19 +59,19 @@ def open_translator(
 
 
 def open_directions(experiments: Sequence[Experiment], **loading: Any) -> list[Translator]:
-    """Return translators for directions of one model, which share its weights in memory and need its files no longer.
+    """Return a translator for each direction of a model; all share its weights in memory and no longer need its files.
 
-    Each tells how sure it is if its direction has a calibration. `loading` is as `ModelOptions.loading` says.
+    A translator estimates confidence if its direction has a calibration. `loading` is as `ModelOptions.loading`.
 
     Raises:
-        InputError: as `open_translator` does.
+        InputError: as for `open_translator`.
     """
     loaded = _loaded(experiments[:1], **loading, shortlist=None, in_memory=True)
     return [_in_direction(one, loaded, None, confidence=one.confidence_path.is_file()) for one in experiments]
 
 
 class _Loaded(NamedTuple):
-    """The weights of one model or several, and the checkpoint that those of the first are from."""
+    """The weights of one model or several, and the directory of the first model's checkpoint."""
 
     models: TrainedModels
     path: Path
@@ -81,7 +81,7 @@ def _loaded(
     experiments: Sequence[Experiment], checkpoint: str, device: str, precision: str, threads: int | None,
     shortlist: Path | None, *, in_memory: bool,
 ) -> _Loaded:  # fmt: skip
-    """Return the weights of models that belong together."""
+    """Return the weights of one model, or of the models of an ensemble, which must have the same tokenizers."""
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
     found_device = _found_device(device, precision)
@@ -118,7 +118,7 @@ def _loaded(
 def _in_direction(
     experiment: Experiment, loaded: _Loaded, terms: Glossary | None, *, confidence: bool, **options: Any
 ) -> Translator:
-    """Return what translates with some weights in the direction of a model."""
+    """Return a translator with loaded weights for the direction, tokenizers and defaults of an experiment."""
     decoding, tokenizers = DecodingOptions.of(experiment.config.decoding, **options), experiment.tokenizers
     normalizer = fit_for(open_normalizer(experiment, decoding), loaded.models, decoding, tokenizers[1])
     estimator = _calibrated_estimator(experiment, loaded.path) if confidence else None
@@ -129,7 +129,7 @@ def _in_direction(
 
 
 def _found_device(device: str, precision: str) -> torch.device:
-    """Return the device of a name, and say what is slow on it."""
+    """Return the device of a name; warn if the precision or missing kernels make it slow, and refuse int8 on a GPU."""
     found = find_device(device)
     if precision == "int8" and found.type != "cpu":
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
@@ -141,7 +141,9 @@ def _found_device(device: str, precision: str) -> torch.device:
 
 
 def _calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
-    """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
+    """Return the estimator of confidence by a model's calibration; warn if it was fitted to other weights.
+
+    `loaded` is the directory of the checkpoint in use.
 
     Raises:
         InputError: the model has no calibration, or a damaged one.
@@ -163,6 +165,6 @@ def _calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEst
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
-    """Return the error that a checkpoint predicts no probabilities, and which others there are."""
+    """Return the message for a checkpoint that predicts probabilities that are not finite, with advice."""
     way_out = experiment.checkpoints.others(path) or "train again with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"

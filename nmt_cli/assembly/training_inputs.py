@@ -1,4 +1,4 @@
-"""Checks of what a training reads: files, devices, settings, and the run that it begins with.
+"""Checks of the inputs of a training: files, device, settings, and the run with whose weights it begins.
 
 Each raises an `InputError` that names every problem, before any work is done.
 """
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
 
 OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
-"""Keys of the tokenizer that a training may have otherwise than the one that it goes out from."""
+"""Keys of the section `tokenizer` that may differ from those of the run in `training.init_from`, whose tokenizers are
+still taken over."""
 
 
 _OTHER_ENCODING = (
@@ -41,7 +42,11 @@ _OTHER_ENCODING = (
 
 
 def check_inputs(experiment: Experiment, config: Config) -> None:
-    """Refuse inputs that are not there, and all else at which a training would stop."""
+    """Refuse missing inputs and everything else in the configuration with which a training would stop.
+
+    Raises:
+        InputError: the message has every problem.
+    """
     from nmt_cli.data.embeddings import check_embeddings
     from nmt_cli.system.distributed import find_device
 
@@ -66,7 +71,11 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
 
 
 def check_directory(directory: Path) -> None:
-    """Refuse a model directory that is none, cannot be made, or may not be written to."""
+    """Refuse a path that is not a directory, cannot be made one, or may not be written to.
+
+    Raises:
+        InputError: the path is unfit.
+    """
     there = directory
     try:
         while not os.path.lexists(there) and there != there.parent:
@@ -81,7 +90,11 @@ def check_directory(directory: Path) -> None:
 
 
 def refuse_own_files(experiment: Experiment, config: Config) -> None:
-    """Refuse data that is a file which the run writes in its directory, and would so overwrite."""
+    """Refuse a data file that the run would overwrite, because it is one that the run writes in its directory.
+
+    Raises:
+        InputError: there is such a file.
+    """
     own = {identity_of(path): path for path in _own_files(experiment)}
     own.pop(None, None)
     for named in paths_in(config):
@@ -100,12 +113,16 @@ def _own_files(experiment: Experiment) -> list[Path]:
 
 
 def check_text_files(config: Config) -> None:
-    """Refuse files of text that are not there: a part of `check_inputs`."""
+    """Refuse text files of the configuration that are missing or cannot be read twice: a part of `check_inputs`.
+
+    Raises:
+        InputError: the message has every such file.
+    """
     _check_files(_texts(config)[2])
 
 
 def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
-    """Return the files of all pairs, the files of text in one language, and all of these with the alignments."""
+    """Return the paths of the files of all pairs, of the text in one language, and of both with the alignments."""
     data = config.data
     sets = [*data.train, *data.test, *data.dev_sets]
     pairs = [path for pair in sets for path in (pair.source, pair.target)]
@@ -114,18 +131,30 @@ def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
 
 
 def check_test_files(config: Config) -> None:
-    """Refuse files of test sets that are not there."""
+    """Refuse files of test sets that are missing or cannot be read twice.
+
+    Raises:
+        InputError: the message has every such file.
+    """
     _check_files([path for test in config.data.test for path in (test.source, test.target)])
 
 
 def check_counts(config: Config) -> None:
-    """Refuse training texts, or their links, that have not as many lines. `check_inputs` has looked at the dev set."""
+    """Refuse a training corpus whose source, target and alignment differ in lines; `check_inputs` checks the dev set.
+
+    Raises:
+        InputError: the message has every such corpus.
+    """
     pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
     _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
 
 
 def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
-    """Refuse what tokenizers cannot be made of: a part of `check_inputs`."""
+    """Refuse inputs from which no tokenizer can be made: a part of `check_inputs`.
+
+    Raises:
+        InputError: the message has every problem.
+    """
     paths = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
     _raise_all(
         partial(_check_files, paths),
@@ -136,11 +165,13 @@ def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
 
 
 def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) -> None:
-    """Refuse text that training would misread, by the first 64 KiB of each file; what cannot be read is left to others.
+    """Refuse text that training would misread, by the first 64 KiB of each file.
+
+    A file that is missing or damaged is passed over; other checks report it.
 
     Raises:
-        InputError: a file is plainly no text in UTF-8, has CR line ends, or is in another encoding throughout. Of the
-            last there is only a warning where the configuration skips or replaces invalid UTF-8.
+        InputError: a file is plainly no text in UTF-8, has CR line ends, or is in another encoding throughout. If
+            `invalid_utf8` is "skip" or "replace", another encoding is only warned of.
     """
     problems = []
     for path in dict.fromkeys(paths):
@@ -168,9 +199,9 @@ def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) 
 
 
 def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str]) -> None:
-    """Warn where the source text looks like the target language and the target text like the source language.
+    """Warn if the source text looks like the target language and the target text like the source language.
 
-    Few lines are read, and what cannot be read is left to others.
+    Few lines are read. A file that cannot be read is passed over; other checks report it.
     """
     for corpus in corpora:
         if not all(map(os.path.isfile, (corpus.source, corpus.target))):  # a pipe would wait for whoever writes
@@ -244,7 +275,7 @@ def _check_dev(source: str, target: str) -> None:
 
 
 def _refuse_tags(config: Config) -> None:
-    """Refuse training text with a tag in it: the program writes the tags, and in text they mean nothing."""
+    """Refuse training text that contains a tag of a direction, because the program itself adds the tags."""
     tags = [tag.encode() for tag in config.data.tags]
     paths = dict.fromkeys(path for corpus in config.data.train for path in (corpus.source, corpus.target))
     problems = []
@@ -263,10 +294,11 @@ def _refuse_tags(config: Config) -> None:
 
 
 def tokenizer_origin(config: Config) -> Path | None:
-    """Return the run whose tokenizers a training takes, or None if it trains its own.
+    """Return the directory of the run whose tokenizers a training takes over, or None if it trains its own.
 
-    A run that `training.init_from` names gives its tokenizers where the section `tokenizer` is the same, and it has all
-    directions and tags of the new one. Otherwise it is a parent with another vocabulary.
+    The tokenizers of the run in `training.init_from` are taken over if the section `tokenizer` is the same, except for
+    OF_EACH_TRAINING, and that run has all directions and tags of the new one. Otherwise the new run has a vocabulary of
+    its own.
 
     Raises:
         InputError: `training.init_from` names no run.
@@ -292,9 +324,9 @@ def _origin(init_from: str) -> tuple[Experiment, Path]:
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
-    """Refuse a run to begin with that cannot be found or has other parameters than are configured.
+    """Refuse a run in `training.init_from` that is missing or has other parameters than the configured model.
 
-    A run that has begun needs it no more.
+    A training that has begun no longer needs that run, so nothing is checked.
     """
     import torch
 
@@ -324,9 +356,10 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
 
 
 def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
-    """Return the files of pretrained vectors that are needed.
+    """Return the files of pretrained vectors for source and target, None for each that is not needed.
 
-    Where another run or the beginning of this one gives the values, they only say which embeddings are frozen.
+    If the values come from another run or a checkpoint, the files only show which embeddings are frozen, so without
+    freezing none is needed.
     """
     pretrained = config.model.pretrained
     has_values = config.training.init_from is not None or experiment.has_begun

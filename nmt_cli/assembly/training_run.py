@@ -67,10 +67,10 @@ if TYPE_CHECKING:
 
 
 def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> Experiment:
-    """Train the run that a configuration describes, or go on with it, in one process or in those that torchrun starts,
-    and return it.
+    """Train the run that a configuration describes, or resume it, in one process or in those that torchrun starts, and
+    return the run.
 
-    With `dry_run` everything is checked, and the configuration is printed with all defaults.
+    With `dry_run` everything is only checked, and the configuration is printed with all defaults.
 
     Raises:
         ConfigError: the configuration is wrong.
@@ -94,7 +94,13 @@ def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> Exper
 
 
 def run_training(experiment: Experiment, config: Config, world: World, deadline: float = math.inf) -> None:
-    """Train, or go on training, in the model directory until the configured end, or a moment of `time.monotonic`."""
+    """Train, or resume a training, in the model directory until the configured end or until `deadline`.
+
+    `deadline` is a time of `time.monotonic`, in seconds.
+
+    Raises:
+        InputError: the text, the model directory or the device is unfit, or the directory holds another run.
+    """
     with ExitStack() as stack:
         world.agreed(lambda: check_alike(config, world))
         finished, *_ = world.gathered(
@@ -117,15 +123,18 @@ def run_training(experiment: Experiment, config: Config, world: World, deadline:
 
 
 def _finished(directory: Path, config: Config) -> str | None:
-    """Return why the run there has ended, or None. It is told without the lock, for which a directory must be writable;
-    so nothing that was read here is kept for a training."""
+    """Return the reason for which the run in a directory has ended, or None.
+
+    The lock is not taken, because the directory need not be writable for this. So nothing that is read here may be
+    kept for a training.
+    """
     experiment = Experiment(directory)
     check_resumable(experiment, config)
     return finished_reason(experiment, config)
 
 
 def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
-    """Make all that a training needs, and return the trainer at the step where it begins or goes on."""
+    """Make everything that a training needs, and return the trainer at the step at which it begins or resumes."""
     training = config.training
     world.agreed(lambda: world.take_device(training.device))
     keep_freed_memory()
@@ -163,7 +172,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
 
 
 def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World, deadline: float) -> None:
-    """Train to the end, and say how it went."""
+    """Train to the end, fit the confidence, and log the reason for the end and the best score."""
     reason = trainer.run(contention(world), deadline)
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at update {best[0].step:,}" if best else ""
@@ -177,8 +186,8 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
 
 
 def _take_over(experiment: Experiment, config: Config) -> None:
-    """Write the configuration of a finished run where its test sets or its licence are new, so that `nmt evaluate` and
-    `nmt card` find them."""
+    """Write the configuration of a finished run again if its test sets or its licence are new, so that `nmt evaluate`
+    and `nmt card` find them."""
     before, data = experiment.config.data if experiment.config_path.exists() else None, config.data
     has_new_tests = before is None or before.test != data.test
     has_new_licence = before is None or before.licence != data.licence
@@ -195,7 +204,7 @@ def _take_over(experiment: Experiment, config: Config) -> None:
 
 
 def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
-    """Warn where the tokenizers of a run that has not begun are older than the text that they should be made from."""
+    """Warn if the tokenizers of a run that has not begun are older than its training text, from which they are made."""
     if experiment.has_begun or tokenizer_origin(config) is not None:
         return
     made = min(path.stat().st_mtime for path in experiment.tokenizer_paths())
@@ -208,7 +217,7 @@ def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
 
 
 def _prepare(experiment: Experiment, config: Config) -> None:
-    """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
+    """Write the configuration, and make the tokenizers, profiles, word pairs and directories that are missing."""
     check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
         _warn_of_newer_text(experiment, config)
@@ -222,7 +231,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
 
 
 def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
-    """Return what is trained on: the corpora of the configuration, and the word pairs that were learned from them."""
+    """Return the training corpora: those of the configuration, and the word pairs that were learned from them."""
     data = config.data
     corpora = [Corpus(c.source, c.target, c.weight, c.alignment, data.direction_of(c).tags) for c in data.train]
     if data.word_pairs:
@@ -233,7 +242,7 @@ def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
-    """Return the pairs of all corpora in pieces, which are made first where they are not on the disk."""
+    """Return the store of the tokenised pairs of all corpora; corpora that are not yet in the cache are tokenised."""
     store = open_store(
         experiment.cache_path,
         _corpora(experiment, config),
@@ -248,7 +257,7 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
 
 
 def _target_counts(experiment: Experiment, config: Config, store: PairStore, world: World) -> Tensor | None:
-    """Return how often each target piece occurs, if a sampled softmax is to know it."""
+    """Return the counts of the target pieces (V) in the training text; None without a sampled softmax."""
     if not is_sampled(config, world):
         if config.training.sampled_softmax:
             log("training.sampled_softmax: works on the CPU only, so it is off here")
@@ -257,7 +266,7 @@ def _target_counts(experiment: Experiment, config: Config, store: PairStore, wor
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | DirectionsValidator | None:
-    """Return what translates and scores the dev sets; None where there is none."""
+    """Return the validator that translates and scores the dev sets of all directions; None without a dev set."""
     if config.data.dev is None:
         return None
     parts = experiment.of_each_direction(config)
@@ -269,7 +278,7 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
 
 
 def _validator(experiment: Experiment, config: Config, world: World) -> Validator:
-    """Return what translates and scores the dev set of one direction."""
+    """Return the validator that translates and scores the dev set of one direction."""
     return Validator(
         DevSet.read(config.data.dev_sets),
         experiment.tokenizers,
@@ -283,7 +292,7 @@ def _validator(experiment: Experiment, config: Config, world: World) -> Validato
 
 
 def _log_score(model: ModelConfig) -> None:
-    """Log it where a matrix makes the score `dot` another one."""
+    """Log if the attention score `dot` needs a matrix, because decoder and encoder states differ in size."""
     score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
     if score == "dot" and model.decoder.hidden_size != model.annotation_size:
         log(
@@ -293,7 +302,7 @@ def _log_score(model: ModelConfig) -> None:
 
 
 def _log_path(path: str, world: World) -> None:
-    """Log it where a training on a CPU is slower than it could be; a run goes on as it began."""
+    """Log if a training on a CPU is slower than with compiled kernels; `path` says whether the run began with them."""
     if world.device.type != "cpu":
         return
     if path == native.NATIVE and not native.is_built():
@@ -308,7 +317,7 @@ def _log_path(path: str, world: World) -> None:
 
 
 def _build_loader(experiment: Experiment, config: Config, store: PairStore, world: World) -> BatchLoader:
-    """Return what draws the batches of this process."""
+    """Return the loader of the batches of this process; `InputError` if batches are too small for the processes."""
     training = config.training
     sampler = Sampler(
         store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
@@ -328,7 +337,7 @@ def _build_loader(experiment: Experiment, config: Config, store: PairStore, worl
 
 
 def _early_stopping_metric(config: Config) -> str:
-    """Return the name of the score by which a training stops, as validation names it."""
+    """Return the name of the score for early stopping in the metrics of a validation, such as bleu or bleu_de-en."""
     metric, direction = config.training.early_stopping_metric, config.training.early_stopping_direction
     return metric if direction is None or len(config.data.directions) == 1 else f"{metric}_{direction}"
 
@@ -337,7 +346,7 @@ def _build_trainer(
     experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World,
     target_counts: Tensor | None, *, bf16: bool, text: str,
 ) -> Trainer:  # fmt: skip
-    """Return the trainer with all its parts, before its state is restored. `text` is a digest of what is trained on."""
+    """Return the trainer with all its parts, before its state is restored. `text` has the digests of the text files."""
     training, stopping, weights = config.training, stopping_criteria_of(config), build_weights(config, model)
     intervals = Intervals(
         validation_freq=training.validation_freq if config.data.dev else None,

@@ -29,10 +29,10 @@ def open_pool(
     models: ModelOptions,
     decoding: RequestedDecoding,
 ) -> Iterator[LinePool]:
-    """Yield a pool whose model is loaded. What comes back for a line is as `line_work` says.
+    """Yield a pool of workers, of which one has loaded its model; the outputs for a line are as `line_work` says.
 
     Raises:
-        InputError: as `line_work` does.
+        InputError: as for `line_work`.
     """
     # Anew, without what they have read: a worker reads for itself.
     runs = [Experiment(one.directory, one.direction) for one in experiments]
@@ -51,9 +51,9 @@ def loading(
     decoding: RequestedDecoding,
     fingerprints: Sequence[str] = (),
 ) -> Build:
-    """Return what loads the models where a worker is; the arguments are those of `line_work`.
+    """Return a function that loads the models in a worker process; the arguments are those of `line_work`.
 
-    How many threads a worker has is the business of what starts it.
+    The launcher sets the number of threads of a worker, so that of `models` is dropped.
     """
     own = replace(models, threads=None)
     return partial(
@@ -63,7 +63,7 @@ def loading(
 
 @contextmanager
 def started(launcher: Launcher, workers: int) -> Iterator[LinePool]:
-    """Yield a pool of so many workers at most, one of which has loaded its model."""
+    """Yield a pool of at most `workers` workers, one of which has loaded its model."""
     with Pool(launcher, workers=workers) as pool:
         pool.submit(LineTask((), ())).result()  # loads the model before anything is read
         yield LinePool(pool, workers)
@@ -71,7 +71,7 @@ def started(launcher: Launcher, workers: int) -> Iterator[LinePool]:
 
 @contextmanager
 def _readable_elsewhere(task: TranslationTask) -> Iterator[TranslationTask]:
-    """Yield the task with a copy of a glossary that comes from a stream, which another process could not read."""
+    """Yield the task; a glossary from standard input or a pipe is copied to a file that the workers can read."""
     if task.glossary is None or not (is_standard_input(task.glossary) or is_special_file(task.glossary)):
         yield task
         return

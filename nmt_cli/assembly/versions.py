@@ -10,7 +10,7 @@ from nmt_cli.version import __version__
 
 
 def described_versions() -> str:
-    """Return the version of the program, and below it those of Python, torch, the kernels and the processor."""
+    """Return lines of text: the program's version, then Python's, torch's and the kernels', and the processor."""
     library = compiled.load()
     kernels = library if isinstance(library, str) else f"version {compiled.VERSION}, compiled"
     lines = {

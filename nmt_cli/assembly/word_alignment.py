@@ -1,4 +1,4 @@
-"""Words of given pairs, aligned by the attention of models and compared with alignments that people made."""
+"""Word alignments of given pairs by the attention of models, and their comparison with alignments made by people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.translator import Translator
 
 MAX_DIGITS = 9
-"""Most digits of a word's number."""
+"""The most digits of a word's number in a file of gold links."""
 
 
 def align_pairs(
@@ -36,8 +36,8 @@ def align_pairs(
     Args:
         source: a file of source lines.
         target: a file of their translations.
-        output: the file to write.
-        models: their attention is averaged.
+        output: the file to write; None is standard output.
+        models: the models, whose attention is averaged.
         format_: pharaoh (links) or jsonl (words, links and weights).
         level: whether words or pieces are linked.
         gold: a file of sure and possible links between the words of each pair, or None.
@@ -78,7 +78,7 @@ def align_pairs(
 
 
 def scorer_of(translator: Translator) -> PairScorer:
-    """Return a scorer of given pairs with the models of a translator, which keeps the writing of the pairs.
+    """Return a scorer of given pairs with the models of a translator; the pairs are not normalized.
 
     Raises:
         InputError: the models have no attention.
@@ -87,7 +87,7 @@ def scorer_of(translator: Translator) -> PairScorer:
 
 
 def _with_attention(scorer: PairScorer) -> PairScorer:
-    """Return a scorer whose models have attention, and refuse others."""
+    """Return the scorer; `InputError` if its models have no attention."""
     if not scorer.models.has_attention:
         without = scorer.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so it cannot align")
@@ -105,7 +105,7 @@ def _check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:
 
 
 def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) -> dict[str, Any]:
-    """Return the line of the format jsonl about a pair."""
+    """Return the record of a pair for the format jsonl; `level` is word or piece."""
     words = level == "word"
     weights = scored.weights if words else scored.piece_weights
     is_small = weights.size <= MAX_WEIGHTS
@@ -122,7 +122,7 @@ def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) ->
 
 
 def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
-    """Return the sure and the possible links of each line, of words that are numbered from 0."""
+    """Return the sure and the possible links of each line of a file; words are numbered from 0."""
     sure: list[set[Link]] = []
     possible: list[set[Link]] = []
     for number, line in enumerate(read_text_lines(path).lines, start=1):

@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 
 
 def keep_word_pairs(experiment: Experiment, config: Config) -> None:
-    """Write the word pairs of the training text into the model directory, for each direction, if the configuration
-    wants them.
+    """Learn and write the word pairs of each direction into the model directory, if `data.word_pairs` is set.
 
-    A run that has begun keeps those with which it began.
+    A run that has begun keeps the word pairs with which it began.
     """
     for one in experiment.of_each_direction(config) if config.data.word_pairs else ():
         _keep_pairs(one, config.of(one.direction) if one.direction else config)
 
 
 def _keep_pairs(experiment: Experiment, config: Config) -> None:
-    """Write the word pairs of one direction."""
+    """Learn and write the word pairs of one direction, unless the run has begun and has them."""
     paths = experiment.word_pairs_paths
     if experiment.has_begun and all(path.exists() for path in paths):
         return
@@ -51,10 +50,11 @@ def _keep_pairs(experiment: Experiment, config: Config) -> None:
 
 
 def epoch_weights(config: Config, sizes: Sequence[int]) -> list[float]:
-    """Return how often an epoch reads each corpus: evened out by the temperature, times its weight.
+    """Return the number of times that an epoch reads each corpus: its weight times its factor from the temperature.
 
-    `sizes` are the pairs of the corpora, and then those of the word pairs of each direction, if there are any. The word
-    pairs are read as often as the sentences of their direction on average, and at least one of them is.
+    `sizes` are the numbers of pairs of the corpora, and after them the numbers of word pairs of each direction, if
+    there are any. The word pairs are read as often as the sentences of their direction on average, and at least one of
+    them is read.
     """
     data, num_texts = config.data, len(config.data.train)
     factors = tempered(sizes[:num_texts], data.corpus_temperature)
@@ -71,7 +71,7 @@ def epoch_weights(config: Config, sizes: Sequence[int]) -> list[float]:
 def word_pairs_of(
     lines: Iterable[tuple[str, str]], config: Config, tokenizers: Sequence[Tokenizer]
 ) -> tuple[list[str], list[str]]:
-    """Return the sources and the targets of the word pairs that parallel lines teach, as a training reads them."""
+    """Return the sources and the targets of the word pairs learned from pairs of lines, written as in the text."""
     sides = [_Side(*side) for side in zip(config.data.direction, tokenizers, strict=True)]
     lines = list(lines)
     texts = [list(without_symbols([pair[side] for pair in lines], config.tokenizer.symbols)) for side in range(2)]
@@ -83,21 +83,21 @@ def word_pairs_of(
 
 
 class _Side:
-    """One side of the training text: what its words are, and how they are written."""
+    """One side of the training text: splits its lines into words, and joins words in their usual form."""
 
     def __init__(self, language: str, tokenizer: Tokenizer) -> None:
         self._language, self._tokenizer = language, tokenizer
         self._has_spaces = writes_spaces(language)
 
     def words(self, text: str) -> Words:
-        """Return the words of a line in small letters; its pieces where no spaces separate words."""
+        """Return the words of a line in lower case, or, in a language without spaces, its pieces that are letters."""
         if self._has_spaces:
             return tuple(lower(word, self._language) for word in WORD.findall(text))
         pieces = (piece.replace("▁", "") for piece in self._tokenizer.pieces(self._tokenizer.encode(text)))
         return tuple(piece for piece in pieces if piece.isalpha())
 
     def writer(self, lines: list[str]) -> Callable[[Words], str]:
-        """Return what writes words as these lines have them within sentences."""
+        """Return a function that joins words to text, each in its usual form within the sentences of `lines`."""
         if not self._has_spaces:
             return "".join
         forms = TextProfile.of(lines, self._language).forms

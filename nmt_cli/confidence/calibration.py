@@ -25,7 +25,7 @@ _DAMAGED = "fit it again: nmt evaluate --calibrate --model"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The model and the text by which a calibration was fitted."""
+    """The model and the text to which a calibration was fitted."""
 
     model: str
     """Fingerprint of the model (`Experiment.fingerprint`)."""
@@ -47,15 +47,15 @@ class Calibration:
     """Measures on the text of the calibration, cross-validated."""
 
     def of_words(self, features: Values) -> tuple[float, ...]:
-        """Return the probability that each word is correct, from features (words, features)."""
+        """Return the probability that each word is correct, from `word_features` (words, features)."""
         return tuple(float(value) for value in self.words.probabilities(features)) if len(features) else ()
 
     def of_line(self, of_words: Sequence[float], log_prob: float) -> float:
         """Return the probability that a whole line is correct, from the probabilities of its words.
 
-        `log_prob` is the log-probability of the line, in nats. A line is never more probable than its worst word: the
-        regression of few lines may not hold for a line that a glossary or a prefix has made improbable. A line without
-        words is wrong, because this is asked only for lines with a source.
+        `log_prob` is the log-probability of the line, in nats. The result is never above that of the worst word: the
+        regression of few lines may not hold for a line that a glossary or a prefix has made improbable. It is 0 for a
+        line without words, which is wrong, because its source has words.
         """
         if not of_words:
             return 0.0
@@ -85,7 +85,7 @@ class Calibration:
 
     @classmethod
     def read(cls, path: Path) -> Calibration:
-        """Read a calibration, which may come from a stranger.
+        """Read a calibration, and check all values, as the file may come from a stranger.
 
         Raises:
             ModelError: the file is damaged, or of another version.
@@ -117,7 +117,7 @@ def _origin(values: dict[str, Any]) -> Origin:
 
 
 def _regression(values: dict[str, Any], names: Sequence[str]) -> Logistic:
-    """Return a regression from JSON; `ValueError` or `KeyError` if it is not one of these features."""
+    """Return a regression from JSON values; `ValueError` or `KeyError` if they are not for the features `names`."""
     columns = [tuple(float(value) for value in values[key]) for key in ("means", "scales", "weights")]
     bias = float(values["bias"])
     numbers = [bias, *(value for column in columns for value in column)]

@@ -1,4 +1,4 @@
-"""Features of the words of a translation, from what the model predicted when it was led through the translation.
+"""Features of the words of a translation, from the model's predictions in forced decoding of this translation.
 
 Shapes: T target pieces with `</s>`, S source pieces with `</s>`, W words.
 """
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 LOWEST = -20.0
-"""Log-probability below which a piece is not less probable, so that one piece cannot decide everything."""
+"""Lower bound to which log-probabilities are raised, so that one piece cannot decide everything."""
 ATTENDED = 0.3
-"""Attention over all steps from which on a source piece counts as translated."""
+"""Attention, summed over all steps, from which on a source piece counts as translated."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "probability": ("log_prob", "prob", "lowest_log_prob", "lowest_prob"),
@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "line_unattended", "place",
     ),
 }  # fmt: skip
-"""The features by what they are made from."""
+"""Names of the features, grouped by the values from which they are made."""
 FEATURES = tuple(name for names in GROUPS.values() for name in names)
 """The names of the columns of `word_features`."""
 
@@ -40,9 +40,9 @@ class Predictions:
     log_probs_T: Values
     """Log-probability of each piece, in nats; the last belongs to `</s>`."""
     entropies_T: Values
-    """Entropy of the distribution in which the piece was found, in nats."""
+    """Entropy of the predicted distribution at each piece, in nats."""
     weights_TS: Values
-    """Attention weights."""
+    """Attention weights of each target piece on the source pieces."""
 
 
 def word_features(predicted: Predictions, piece_words: Sequence[int], words: Sequence[str]) -> Values:
@@ -50,7 +50,7 @@ def word_features(predicted: Predictions, piece_words: Sequence[int], words: Seq
 
     Args:
         predicted: predictions for the pieces and `</s>`.
-        piece_words: the number of each piece's word, without `</s>`, which belongs to the last word.
+        piece_words: for each piece the index of its word, without `</s>`, which belongs to the last word.
         words: the words of the text.
     """
     if not words:
@@ -93,7 +93,7 @@ def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> li
 
 
 def _of_line(predicted: Predictions, log_probs_T: Values, num_words: int) -> list[Values]:
-    """Return the features that all words of a line share, and the place of each in the line, from 0 to 1."""
+    """Return columns (W) of the features that all words of a line share, and of each word's place, from 0 to 1."""
     num_target, num_source = predicted.weights_TS.shape
     attended_S = predicted.weights_TS[:, :-1].sum(axis=0)
     shared = (

@@ -24,15 +24,15 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A translated line whose reference is known."""
+    """A translated line with the features of its words, and labels from its reference."""
 
     features: Values
-    """A row for each word."""
+    """Features of the words (words, features)."""
     log_prob: float
     words: tuple[bool, ...]
-    """True for each correct word."""
+    """Whether each word is correct."""
     is_correct: bool
-    """True if the line needs no edit."""
+    """Whether the line needs no edit to become the reference, by TER."""
 
     @classmethod
     def of(cls, features: Values, log_prob: float, text: str, reference: str) -> Labelled:
@@ -56,7 +56,7 @@ def fit(lines: Sequence[Labelled], origin: Origin) -> Calibration:
     """Return the calibration that fits the lines best, with its quality by cross-validation.
 
     Raises:
-        InputError: there are too few correct words or too few wrong ones, or all are of one line.
+        InputError: there are too few correct words or too few wrong ones, or only one line has words.
     """
     used = [line for line in lines if line.words]
     num_correct = sum(sum(line.words) for line in used)
@@ -92,7 +92,7 @@ def _of_line(words: Logistic, line: Labelled) -> Values:
 
 
 def _cross_validated(lines: Sequence[Labelled], origin: Origin) -> dict[str, float]:
-    """Return the quality on lines that a calibration has not seen, for each fifth of the lines."""
+    """Return the quality by five-fold cross-validation: a calibration fitted to the other lines judges each fifth."""
     of_words: list[float] = []
     labels: list[bool] = []
     for fold in range(FOLDS):

@@ -1,4 +1,4 @@
-"""Labels for calibration: which words of a translation are correct, by the alignment of TER (a door to sacreBLEU)."""
+"""Labels for calibration: which words of a translation are correct, by the alignment of TER in sacreBLEU."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from sacrebleu.metrics import lib_ter
 
 
 class _PlacedWord(str):
-    """A word that knows its place, also after TER has shifted it."""
+    """A word with its place in the hypothesis, which it keeps when TER shifts it."""
 
     place: int
 
     @classmethod
     def at(cls, place: int, word: str) -> _PlacedWord:
-        """Return a word with its place."""
+        """Return a word with its place, the index among the words of the hypothesis."""
         placed = cls(word)
         placed.place = place
         return placed
 
 
 def correct_words(hypothesis: str, reference: str) -> list[bool]:
-    """Return True for each white-space word of a hypothesis that TER's alignment matches with a word of the reference.
+    """Return whether TER's alignment matches each white-space word of a hypothesis with a word of the reference.
 
     TER (Snover et al., 2006) shifts runs of words until no shift saves an edit, and then takes the edit distance. A
     word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this
@@ -32,7 +32,7 @@ def correct_words(hypothesis: str, reference: str) -> list[bool]:
 
 
 def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool]]:
-    """Return the edits that TER counts between words and wanted words, and which of the words need none."""
+    """Return the number of edits that TER counts from `words` to `wanted`, and whether each of `words` needs none."""
     if not wanted:
         return len(words), [False] * len(words)
     distance = lib_ter.BeamEditDistance(list(wanted))
@@ -55,11 +55,11 @@ def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool
 
 
 def is_correct(hypothesis: str, reference: str) -> bool:
-    """Return True if the TER of a hypothesis is zero."""
+    """Return whether the TER of a hypothesis is zero."""
     return _ter_words(hypothesis) == _ter_words(reference)
 
 
 def _ter_words(text: str) -> list[str]:
-    """Return the words that TER compares."""
+    """Return the words of a text after the preprocessing of TER."""
     preprocessed: str = TER()._preprocess_segment(text)
     return preprocessed.split()

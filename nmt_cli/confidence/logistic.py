@@ -15,7 +15,7 @@ MAX_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """P(y = 1 | x) = 1 / (1 + exp(-(offset + bias + w . (x - mean) / scale)))."""
+    """Logistic regression: P(y = 1 | x) = 1 / (1 + exp(-(offset + bias + w . (x - mean) / scale)))."""
 
     means: tuple[float, ...]
     scales: tuple[float, ...]
@@ -29,10 +29,10 @@ class Logistic:
         """Return the regression that fits labels of 0 and 1 best; the same input gives the same result.
 
         Args:
-            features: a row for each example. Columns are standardised; one that is constant gets no weight.
+            features: a row for each example. Columns are standardised; a constant column gets no weight.
             labels: 0 or 1 for each example.
             offsets: log-odds of each example to which the regression adds; zeros if None.
-            penalises_bias: True if the bias should be small too, so that few examples leave the offsets as they are.
+            penalises_bias: penalise the bias too, so that few examples leave the offsets nearly as they are.
         """
         means, scales = features.mean(axis=0), features.std(axis=0)
         scales[scales < 1e-6] = np.inf
@@ -59,14 +59,14 @@ class Logistic:
         return cls(as_floats[0], as_floats[1], as_floats[2], float(weights[0]))
 
     def log_odds(self, features: Values, offsets: Values | None = None) -> Values:
-        """Return the log-odds of each row of features."""
+        """Return the log-odds of each row of features, added to its offset if offsets are given."""
         scales = np.array(self.scales)
         standardised = (features - np.array(self.means)) / np.where(scales > 0.0, scales, np.inf)
         found: Values = standardised @ np.array(self.weights) + self.bias
         return found if offsets is None else found + offsets
 
     def probabilities(self, features: Values, offsets: Values | None = None) -> Values:
-        """Return the probability of each row of features."""
+        """Return the probability of label 1 for each row of features; `offsets` are log-odds that are added."""
         return sigmoid(self.log_odds(features, offsets))
 
 

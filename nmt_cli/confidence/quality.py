@@ -11,7 +11,7 @@ NUM_BINS = 10
 def area_under_roc(values: ArrayLike, labels: ArrayLike) -> float:
     """Return the probability that a correct word has a higher value than a wrong one, ties counted half; 0.5 is chance.
 
-    NaN where all are correct, or all wrong.
+    The result is NaN if all words are correct or all are wrong.
     """
     given, correct = np.asarray(values, dtype=float), np.asarray(labels, dtype=bool)
     num_correct, num_wrong = int(correct.sum()), int((~correct).sum())
@@ -23,8 +23,8 @@ def area_under_roc(values: ArrayLike, labels: ArrayLike) -> float:
 
 
 def calibration_error(values: ArrayLike, labels: ArrayLike) -> float:
-    """Return the expected calibration error: the distance between mean confidence and share of correct ones, averaged
-    over ten bins of equal width by the number of values in each (Guo et al., 2017, eq. 3)."""
+    """Return the expected calibration error: the distance between mean confidence and share of correct words, averaged
+    over ten bins of equal width, weighted by the number of values in each (Guo et al., 2017, eq. 3)."""
     given, correct = np.asarray(values, dtype=float), np.asarray(labels, dtype=float)
     bins = np.minimum((given * NUM_BINS).astype(int), NUM_BINS - 1)
     error = 0.0

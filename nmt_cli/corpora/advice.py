@@ -1,4 +1,5 @@
-"""Advice about the pairs of a corpus: what the filters of `nmt clean` find in it, worst first, and what to do then."""
+"""Advice about suspicious pairs of a corpus: the findings of the filters of `nmt clean`, worst first, each with a
+remedy."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from nmt_cli.corpora.unequal_files import first_mismatch, look_command
 from nmt_cli.data.pairs import ParallelText
 
 MAX_EXAMINED = 200_000
-"""Pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
+"""Most pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
 NOTICEABLE = 0.5
-"""Share of the pairs in per cent that a clean corpus loses at most."""
+"""Largest share of bad pairs, in per cent, with which a corpus still counts as clean."""
 LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
-"""The words for a severity, each with the least share times harm."""
+"""Words for the severity, each with its least value of share (in per cent) times harm."""
 RUINOUS = 3.0
-"""Harm of a filter that is applied to dev and test sets too."""
+"""Least harm of the filters that are applied to dev and test sets too."""
 CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
 DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
 IS_TRAINING = (
@@ -32,7 +33,7 @@ IS_TRAINING = (
 IS_DEV = "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
 LEAK = next(filter_ for filter_ in FILTERS if filter_.name == "leak")
 THROUGHOUT = 50.0
-"""Share of tokenised pairs in per cent from which the whole text is taken for tokenised."""
+"""Share of tokenised pairs, in per cent, from which the whole text counts as tokenised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,16 @@ class Advice:
     pairs: int
     """Suspicious pairs among the examined ones."""
     judged: int
-    """Examined pairs. The name is a key of `nmt check --json`."""
+    """Examined pairs. (The name of this field is a key of `nmt check --json`.)"""
     read: int
     """All pairs of the corpus. Of a large corpus only a part is examined."""
     places: list[str]
-    """The first of them. Of stretches, their beginnings."""
+    """Places of the first suspicious pairs, as `file:line`; of stretches out of step, the beginnings."""
     advice: str
     command: str
-    """The command that mends it; empty if none does."""
+    """The shell command that follows the advice; empty if there is none."""
     severity: float
-    """Share times harm."""
+    """Share in per cent times harm of the filter."""
     level: str
     """The severity in a word, one of `LEVELS`."""
 
@@ -67,11 +68,13 @@ class Advised(NamedTuple):
     advice: list[Advice]
     """Worst first."""
     inactive_filters: dict[str, tuple[str, ...]]
-    """By corpus, the filters that cannot learn enough from it."""
+    """Names of the filters that cannot learn enough from a corpus, by corpus."""
     cleaned: dict[str, tuple[Path, Path]]
-    """By training corpus whose bad pairs are worth a cleaning, the files that the command of its advice makes."""
+    """Source and target file that the command of the advice makes, by training corpus with enough bad pairs to be
+    cleaned."""
     with_links: dict[str, str]
-    """By training corpus of that kind that has an alignment, the file of it, which would not fit the cleaned files."""
+    """Alignment file, by corpus, of corpora that should be cleaned but are not in `cleaned`, because the alignment
+    would not fit the cleaned files."""
 
 
 def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
@@ -131,7 +134,8 @@ def counts_of_part(source: str, target: str) -> FilterCounts:
 def _of_equal(
     report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
 ) -> tuple[list[Advice], tuple[str, ...], float]:
-    """Return the advice about a corpus, the filters that cannot learn enough from it, and the share that is dropped."""
+    """Return the advice about a corpus with equal line counts, the filters that cannot learn enough from it, and the
+    share of dropped pairs in per cent."""
     counts = counts_of_part(report.source, report.target)
     found = []
     for filter_ in FILTERS:
@@ -153,7 +157,7 @@ def _of_equal(
 def _what_to_do(
     report: CorpusReport, filter_: Filter, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
 ) -> tuple[str, str]:
-    """Return the advice about these pairs, and the command that follows it."""
+    """Return the advice about the pairs that fail a filter, a `share` in per cent, and the command that follows it."""
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
@@ -164,7 +168,8 @@ def _what_to_do(
 
 
 def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
-    """Return the advice to look where files of unequal lengths part, if that can be found."""
+    """Return the advice to look at the place where files of unequal lengths get out of step; empty if it is not
+    found."""
     paths = [report.source, report.target]
     mismatch = first_mismatch(paths, counts)
     if mismatch is None:
@@ -201,7 +206,8 @@ def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str
 def _divided(
     reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
 ) -> tuple[list[CorpusReport], list[CorpusReport]]:
-    """Return the reports with a finding: those whose source is the file of one of `others`, and the rest."""
+    """Return the reports with a finding in two lists: reports whose source is the same file as the source of one of
+    `others`, and the rest."""
     having = [report for report in reports if report.findings[finding].count]
     same = [report for report in having if any(_are_one_file(report.source, one.source) for one in others)]
     return same, [report for report in having if report not in same]
@@ -229,13 +235,13 @@ def _are_one_file(first: str, second: str) -> bool:
 
 
 def _beside(source: str) -> Path:
-    """Return the file without `.gz`; where its directory may not be written to, one of its name in the working one."""
+    """Return the path without `.gz`; if its directory cannot be written to, the same name in the working directory."""
     path = Path(source.removesuffix(".gz"))
     return path if os.access(path.parent, os.W_OK) else Path(path.name)
 
 
 def fresh_prefix(corpus: ParallelText, drop: Sequence[str] = ()) -> str:
-    """Return the beginning of names beside a corpus that no file has yet: `train.clean` for `train.en`."""
+    """Return a prefix for names of new files next to a corpus, which no file has yet: `train.clean` for `train.en`."""
     path = _beside(corpus.source)
     stem = "-".join((f"{path.stem}.clean", *drop))
     for number in count(1):
@@ -246,9 +252,10 @@ def fresh_prefix(corpus: ParallelText, drop: Sequence[str] = ()) -> str:
 
 
 def clean_command(corpus: ParallelText, drop: Sequence[str] = (), without: Sequence[ParallelText] = ()) -> str:
-    """Return the command that cleans a corpus beside itself: `train.en` becomes `train.clean.en`.
+    """Return the command that writes a cleaned corpus next to the original: `train.clean.en` for `train.en`.
 
-    Another command than the usual one makes files of another name, so that both can run.
+    With filters to `drop` in addition to the default ones, the files get other names, so that both commands can run.
+    `without` are the corpora whose sources must not remain in the cleaned corpus.
     """
     prefix = fresh_prefix(corpus, drop)
     options = [word for name in drop for word in ("--drop", name)]

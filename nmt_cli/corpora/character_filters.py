@@ -1,4 +1,4 @@
-"""Rules that look at the characters of one pair and need to know nothing about its corpus."""
+"""Filters that need only the characters of one pair, and nothing from the rest of its corpus."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ MIN_COPIED_WORDS = 3
 _WORD = re.compile(r"\w+")
 _LETTER = re.compile(r"[^\W\d_]")
 _CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
-"""Bytes 80 to BF, as Latin-1 and cp1252 show them."""
+"""The characters for the bytes 80 to BF, in Latin-1 and cp1252."""
 _PUNCTUATION = "„…‹‘’“”•–—›«»"
-"""Signs among them that may well follow a capital, as in `PÄIVÄÄ”`, but not where small letters stand beside it."""
+"""Punctuation among these characters: correct after a capital, as in `PÄIVÄÄ”`, but not next to small letters."""
 _MOJIBAKE = re.compile(
     f"[ÃÂÄÅ](?![{_PUNCTUATION}]){_CONTINUATION}"
     rf"|(?<=[a-zß-ÿ])[ÃÂÄÅ][{_PUNCTUATION}]|[ÃÂÄÅ][{_PUNCTUATION}](?=[a-zß-ÿ])|[ÃÂÄÅ][„‘“‹–—](?=[^\W\d_])"
     f"|â[€„†ˆ‚\x80\x82\x84\x86\x88].|(?:[ÐÑÎÏ×ØÙ]{_CONTINUATION}){{2}}|(?:[äåæçèéãì]{_CONTINUATION}{{2}}){{2}}|ï»¿"
 )
-"""UTF-8 that was read as cp1252. Scripts whose first bytes are common letters need two characters in a row."""
+"""Matches UTF-8 that was read as cp1252. Scripts whose first bytes are common letters need two characters in a row."""
 _TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9:-]*)(?:\s[^<>]*)?/?>")
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,7}|#\d{1,6}|#x[0-9A-Fa-f]{1,5});")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]"
 )
-"""U+200C and U+200D are absent: Persian, the languages of India and emoji need them. So are the tab and the CR."""
+"""Matches control, zero-width, bidi and private-use characters, except U+200C and U+200D, which Persian, the languages
+of India and emoji need, and except the tab and the CR."""
 _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?!\d)")
 _NUMBER = re.compile(r"\d+")
 _THOUSANDS = re.compile(r"(?:000)+$")
@@ -38,7 +39,8 @@ _MOSES = r"(?:(?<!\S)&(?:quot|#91|#93|#124);(?!\S)|(?<!\S)&apos;|&apos;(?!\S))"
 """Escapes that the tokenizer of Moses writes for quotes, apostrophes and brackets."""
 _MOSES_MARK = re.compile(_MOSES)
 _PARTED = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
-"""Blanks before marks that no language parts from a word, and what Moses writes. French has them before other marks."""
+"""Matches blanks before marks that no language separates from a word, and the escapes of Moses. French has blanks
+before other marks."""
 
 
 def found_in_characters(source: str, target: str) -> list[str]:
@@ -83,7 +85,7 @@ def has_mojibake(text: str) -> bool:
 
 
 def is_copy(source: str, target: str) -> bool:
-    """Return True for equal texts, apart from case, blanks and punctuation, that are more than a name or a number."""
+    """Return True if the texts are equal apart from case, blanks and punctuation, and more than a name or a number."""
     folded = source.casefold()
     words = _WORD.findall(folded)
     if words != _WORD.findall(target.casefold()):
@@ -93,12 +95,12 @@ def is_copy(source: str, target: str) -> bool:
 
 
 def is_tokenised(text: str) -> bool:
-    """Return True for text in which a program has put blanks before punctuation."""
+    """Return True if a program seems to have put blanks before the punctuation of the text."""
     return _PARTED.search(text) is not None
 
 
 def is_too_long(text: str) -> bool:
-    """Return True for a text that is longer than a sentence."""
+    """Return True if the text is too long for a sentence: more than 200 words or 1,000 characters."""
     return len(text) > MAX_CHARACTERS or (len(text) > MAX_WORDS and len(text.split()) > MAX_WORDS)
 
 
@@ -112,8 +114,8 @@ def differs_in_markup(source: str, target: str) -> bool:
 def differs_in_numbers(source: str, target: str) -> bool:
     """Return True if each side has a number that the other lacks.
 
-    A number that one side spells out is no difference. Nor are separators, the order, 2 against 14 o'clock, 3:00
-    against 3, or 20,000 against 20 thousand.
+    A number that one side spells out is not a difference, and neither are separators, the order, 2 against 14 o'clock,
+    3:00 against 3, or 20,000 against 20 thousand.
     """
     if _NUMBER.search(source) is None or _NUMBER.search(target) is None:
         return False

@@ -1,4 +1,4 @@
-"""A report of what corpora hold and what is suspicious in them, made line by line before a training.
+"""Reports the size of corpora and their suspicious lines, before a training.
 
 Every file is read once. Texts are not kept, so memory is about 10 bytes a pair. Nothing is printed or refused here.
 """
@@ -26,12 +26,12 @@ from nmt_cli.system.errors import InputError
 
 NUM_EXAMPLES = 3
 OUTLIER_FACTOR = 3.0
-"""A pair is an outlier if its ratio of lengths in characters is this many times the corpus's median ratio, or less than
-this part of it. The median takes the languages into account: Chinese is a third as long as English."""
+"""A pair is an outlier if its ratio of lengths in characters is more than this many times above or below the median
+ratio of the corpus. The median takes the languages into account: Chinese is a third as long as English."""
 MIN_OUTLIER_CHARACTERS = 20
-"""Fewest characters of the longer side. The ratio of shorter pairs says nothing."""
+"""Least characters of the longer side of an outlier. The ratio of shorter pairs says nothing."""
 OUTLIER_PAIRS = 2**20
-"""Pairs whose ratios are reckoned at a time."""
+"""Pairs whose ratios are computed at a time."""
 FINDINGS = (
     "empty_source",
     "empty_target",
@@ -53,13 +53,13 @@ Lines = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class NamedCorpus:
-    """A corpus and what it is for."""
+    """A corpus with its name in messages and its use: training, or dev or test set."""
 
     name: str
     corpus: Corpus
     is_training: bool = False
     with_links: bool = False
-    """Its alignment is used; else it must only have as many lines."""
+    """True if the alignment is used; if not, only its number of lines is checked."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Finding:
 
 @dataclass(slots=True)
 class SideReport:
-    """One side of a corpus, in pieces, or in words where no tokenizer is given."""
+    """Counts of one side of a corpus, in pieces, or in words if there is no tokenizer."""
 
     num_lines: int = 0
     num_units: int = 0
@@ -101,7 +101,7 @@ class CorpusReport:
     """The file of its alignment."""
     num_pairs: int = 0
     num_kept: int = 0
-    """Pairs that training would take; all of a dev or test set."""
+    """Pairs that training would use; all pairs of a dev or test set."""
     longest_kept: int = 0
     sides: tuple[SideReport, SideReport] = field(default_factory=lambda: (SideReport(), SideReport()))
     findings: dict[str, Finding] = field(default_factory=lambda: {name: Finding() for name in FINDINGS})
@@ -109,14 +109,14 @@ class CorpusReport:
 
     @property
     def is_dev(self) -> bool:
-        """True of the dev set, whose name may be followed by its direction."""
+        """True if the corpus is a dev set: its name is `dev`, which the direction may follow."""
         return self.name.partition(" ")[0] == "dev"
 
 
 def analyse(
     corpora: Sequence[NamedCorpus], limits: LengthLimits, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
 ) -> list[CorpusReport]:
-    """Return a report of each corpus, in the order given. What cannot be read becomes a problem of its report."""
+    """Return a report of each corpus, in the order given. A corpus that cannot be read gets a problem in its report."""
     if tokenizers is None:
         limits = replace(limits, max_length_ratio=None)  # it is one of pieces, and words say little about it
     readers = [_Reader(corpus, limits, tokenizers) for corpus in corpora]
@@ -141,7 +141,7 @@ def analyse(
 
 
 class _Indexed:
-    """Some corpora that are numbered as one, with the index of their pairs."""
+    """Some corpora whose pairs are numbered consecutively, with the index of these pairs."""
 
     def __init__(self, index: PairIndex, readers: Sequence[_Reader]) -> None:
         self._index, self.readers = index, readers
@@ -155,7 +155,7 @@ class _Indexed:
         self._bounds = np.cumsum([0, *(reader.report.num_pairs for reader in self.readers)])
 
     def find_repeats(self) -> None:
-        """Put the pairs that came before in the same corpora into the reports."""
+        """Record in the reports the pairs that repeat an earlier pair of these corpora."""
         firsts: list[list[tuple[int, int]]] = [[] for _ in self.readers]
         counts = [0] * len(self.readers)
         for rows, first_rows in self._index.repeats():
@@ -170,20 +170,20 @@ class _Indexed:
             reader.report.findings["duplicates"] = Finding(count, examples)
 
     def overlap(self, other: _Indexed) -> Finding:
-        """Return the pairs whose source stands in other corpora too."""
+        """Return the number and the first places of the pairs whose source is also in the corpora of `other`."""
         rows = other._index.first_rows(self._index.sources())
         found = np.flatnonzero(rows >= 0)
         examples = [f"{self._place(row)} = {other._place(rows[row])}" for row in found[:NUM_EXAMPLES]]
         return Finding(len(found), examples)
 
     def _place(self, row: int) -> str:
-        """Return the file and the line of a row."""
+        """Return the source file and the line of a row, as `file:line`."""
         number = int(np.searchsorted(self._bounds, row, side="right")) - 1
         return f"{self.readers[number].report.source}:{row - self._bounds[number] + 1}"
 
 
 class _Reader:
-    """Goes through one corpus and fills its report."""
+    """Reads one corpus and fills its report."""
 
     def __init__(
         self, named: NamedCorpus, limits: LengthLimits, tokenizers: tuple[Tokenizer, Tokenizer] | None
@@ -220,7 +220,8 @@ class _Reader:
                 report.problems.append(str(error))
 
     def _pairs(self) -> Iterator[Lines]:
-        """Yield the lines of the files, as far as all have one. A failure ends them and is noted."""
+        """Yield line i of all files together, to the end of the shortest. An error ends this and becomes a problem of
+        the report."""
         counts: list[int] = []
         try:
             yield from lines_in_step(self._paths, counts)
@@ -253,7 +254,7 @@ class _Reader:
                 self._check_links(alignment, texts[0][offset], texts[1][offset], first + offset)
 
     def _look_at(self, source: str, target: str, number: int) -> None:
-        """Find what the characters of one pair show."""
+        """Record empty sides, control characters and a copy in one pair, and the lengths of its sides in characters."""
         stripped = source.strip(), target.strip()
         for path, text, clean, name in zip(
             self._paths, (source, target), stripped, ("empty_source", "empty_target"), strict=False
@@ -277,7 +278,7 @@ class _Reader:
             self._find("missing_words", self._paths[2], number, f" ({missing[0]}-{missing[1]})")
 
     def _measure(self, side: int, texts: list[str]) -> list[int]:
-        """Return the length of each text, and count its pieces in the report."""
+        """Return the length of each text, in pieces or words, and add it to the report of the side."""
         report = self.report.sides[side]
         if self._tokenizers is None:
             lengths = [len(text.split()) for text in texts]
@@ -292,7 +293,7 @@ class _Reader:
         return lengths
 
     def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> bool:
-        """Count a pair of these lengths and return whether it is kept; a dev or test set keeps all."""
+        """Count a pair with these numbers of pieces, and return True if it is kept; a dev or test set keeps all."""
         report, limits = self.report, self._limits
         is_kept = True
         if self.is_training:
@@ -334,7 +335,7 @@ class _Reader:
 
 
 def _byte_table(tokenizer: Tokenizer) -> NDArray[Any]:
-    """Return for each id whether it spells a byte."""
+    """Return a table (V,) that is True at the ids of pieces that spell a byte."""
     table = np.zeros(tokenizer.vocab_size, dtype=bool)
     if tokenizer.spells_bytes:
         table[tokenizer.ids_of([f"<0x{byte:02X}>" for byte in range(256)])] = True

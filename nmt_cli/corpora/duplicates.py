@@ -1,7 +1,7 @@
-"""An index of the pairs of corpora: which have come before, and which sources are held out, in bounded memory.
+"""An index of the pairs of corpora, which finds repeated pairs and held-out sources in bounded memory.
 
-White space around a side makes no difference. Texts are known by hashes of 64 bits. These lie in a temporary file and
-are compared part by part. The file has no name, so nothing is left of it when the program is killed.
+White space around a side makes no difference. Texts are compared by hashes of 64 bits, which are stored in a temporary
+file and compared part by part. The file has no name, so nothing is left of it when the program is killed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import no_space
 
 DUPLICATE, MANY_TARGETS, HELD_OUT = 1, 2, 4
-"""Bits of a pair that has come before, of one whose source has come before with many other targets, and of one whose
-source is held out."""
+"""Bits that mark a pair: the same pair has come before; its source has come before with `MAX_TARGETS` or more other
+targets; its source is held out."""
 MAX_TARGETS = 3
-"""Targets of one source that are not many."""
+"""Number of targets of one source after which further targets are marked `MANY_TARGETS`."""
 PART = 2**22
-"""Hashes that are compared at a time."""
+"""Number of hashes that are compared at a time."""
 NOTHING = 0
-"""Stands in for the hash of a pair with an empty side, which repeats nothing."""
+"""Value in place of the hash of a pair with an empty side, which never counts as a repetition."""
 Hashes = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class PairIndex:
         return value
 
     def repeats(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield the rows of the pairs that have come before, part by part, each with the row where it came first."""
+        """Yield, part by part, the rows of pairs that have come before, and the row where each of them came first."""
         for rows, values in self._pairs.parts():
             is_first = np.ones(len(rows), dtype=bool)
             is_first[1:] = values[1:] != values[:-1]
@@ -70,7 +70,7 @@ class PairIndex:
         return self._sources.values()
 
     def first_rows(self, sources: Hashes) -> Rows:
-        """Return the first row with each of some sources, or -1 where there is none."""
+        """Return, for each hash of a source, the first row with this source, or -1 if there is none."""
         known, places = np.unique(sources, return_inverse=True)
         found = np.full(len(known), -1, dtype=np.int64)
         for rows, values in self._sources.parts():
@@ -81,7 +81,7 @@ class PairIndex:
         return found[places]
 
     def bits(self, held_out: Hashes) -> NDArray[np.uint8]:
-        """Return the bits of every pair; `held_out` are hashes of sources."""
+        """Return the bits of every pair: `DUPLICATE`, `MANY_TARGETS`, `HELD_OUT`; `held_out` are hashes of sources."""
         bits = np.zeros(len(self), dtype=np.uint8)
         for rows, _ in self.repeats():
             bits[rows] |= DUPLICATE
@@ -95,7 +95,8 @@ class PairIndex:
 
 
 def hashes_of(paths: Sequence[str]) -> Hashes:
-    """Return the hashes of the sources in some files, 8 bytes a line; `InputError` where one cannot be read."""
+    """Return the distinct hashes of the lines of some files of sources, 8 bytes each; raise `InputError` if a file
+    cannot be read."""
     found = array("Q")
     for path in paths:
         with open_input(path) as stream:
@@ -108,7 +109,7 @@ def _hash64(text: bytes) -> int:
 
 
 class _HashFile:
-    """Numbers of 64 bits in a temporary file."""
+    """A temporary file of 64-bit numbers, one for each row, from 0."""
 
     def __init__(self, part: int) -> None:
         self._file = tempfile.TemporaryFile(prefix="nmt-", buffering=0)  # noqa: SIM115 (closed at the end)
@@ -139,12 +140,12 @@ class _HashFile:
         self._waiting = array("Q")
 
     def values(self) -> Hashes:
-        """Return all numbers in the order in which they came."""
+        """Return all numbers in the order in which they were added."""
         self._write()
         return np.concatenate([_NOTHING[1], *(values for _, values in self._chunks())])
 
     def parts(self) -> Iterator[tuple[Rows, Hashes]]:
-        """Yield the rows and their values in parts, sorted by value and then by row; equal ones are in one part.
+        """Yield the rows and their values in parts, sorted by value and then by row; equal values are in one part.
 
         Rows of `NOTHING` are left out.
         """

@@ -1,4 +1,4 @@
-"""Expectations of a training: length, room on the disk, and quality. Plain arithmetic."""
+"""Expectations of a training: duration, disk space and quality. Plain arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt_cli.corpora.sizes import PIECES_PER_WORD, TrainingMemory
 from nmt_cli.data.sampler import tempered
 
 BOUND_BYTES = 8
-"""Bytes of the place where a line begins in the tokenised text."""
+"""Bytes of the stored position at which a line begins in the tokenised text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Workload:
     """Target pieces with `</s>`; a corpus of weight 2 counts twice."""
     updates_an_epoch: float
     updates: int
-    """To the end by `max_epochs` or `max_steps`, whichever comes first."""
+    """Number of updates of the training, to `max_epochs` or `max_steps`, whichever comes first."""
 
     @property
     def tokens_an_update(self) -> float:
@@ -33,14 +33,14 @@ class Workload:
         return self.tokens_an_epoch / self.updates_an_epoch
 
     def with_updates(self, updates_an_epoch: float, training: TrainingConfig) -> Workload:
-        """Return the same work with the counted updates of an epoch."""
+        """Return the same work with a counted instead of an estimated number of updates in an epoch."""
         updates = _updates(updates_an_epoch, training)
         return replace(self, updates_an_epoch=updates_an_epoch, updates=updates)
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The speed of a training, as a short run of it has shown."""
+    """The speed of a training, measured in a short run of it."""
 
     seconds_an_update: float
     measured_seconds: float
@@ -55,10 +55,10 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Bytes that a run takes, by what they hold."""
+    """Bytes on the disk that a run takes, by use."""
 
     checkpoints: int
-    """All that are kept, and one that is being written."""
+    """Bytes of all checkpoints that are kept, and of one that is being written."""
     tokenised_text: int
 
     @property
@@ -68,7 +68,7 @@ class DiskSpace:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A score of our own."""
+    """The BLEU of a model of our own that was trained on this number of pairs."""
 
     pairs: int
     bleu: float
@@ -82,15 +82,19 @@ OWN_SOURCE = "docs/results.md"
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The BLEU of our own models that were trained on a like amount of text."""
+    """Our own results with the amounts of text next to a given one."""
 
     below: Result | None
-    """The result with the next smaller amount of text; None if there is none so small."""
+    """The result with the same or the next smaller amount of text; None if there is none."""
     above: Result | None
+    """The result with the next larger amount of text; None if there is none."""
 
 
 def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool) -> Workload | None:
-    """Return the work of a training on these corpora; None where they hold nothing to train on."""
+    """Return the work of a training on these corpora; None if there is nothing to train on.
+
+    `in_pieces` says that the reports count pieces; if not, they count words, from which pieces are estimated.
+    """
     training = [report for report in reports if report.is_training]
     factor = 1.0 if in_pieces else PIECES_PER_WORD
     pairs = tokens = sources = 0.0
@@ -109,15 +113,15 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
 
 
 def _updates(updates_an_epoch: float, training: TrainingConfig) -> int:
-    """Return the updates of a whole training."""
+    """Return the number of updates of a whole training, to `max_epochs` or `max_steps`, whichever comes first."""
     by_epochs = training.max_epochs and training.max_epochs * updates_an_epoch
     return max(1, round(min(limit for limit in (by_epochs, training.max_steps) if limit)))
 
 
 def disk_space(config: Config, memory: TrainingMemory, reports: Sequence[CorpusReport], vocab_size: int) -> DiskSpace:
-    """Return the room that a run takes, without logs.
+    """Return the disk space that a run takes, without logs.
 
-    A checkpoint holds the weights that translate, the raw ones, the moments of the optimizer and the average.
+    A checkpoint holds the weights that translate, the raw weights, the moments of the optimizer and the average.
     """
     checkpoint = 2 * memory.weights + memory.optimizer + memory.average
     training = [report for report in reports if report.is_training]
@@ -127,7 +131,7 @@ def disk_space(config: Config, memory: TrainingMemory, reports: Sequence[CorpusR
 
 
 def expected_quality(num_pairs: int) -> Quality:
-    """Return between which of our own results an amount of text lies."""
+    """Return our own results with the amounts of text just below and above this number of pairs."""
     below = [result for result in OWN_RESULTS if result.pairs <= num_pairs]
     above = [result for result in OWN_RESULTS if result.pairs > num_pairs]
     return Quality(below[-1] if below else None, above[0] if above else None)
@@ -135,7 +139,7 @@ def expected_quality(num_pairs: int) -> Quality:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """Expected length, room on the disk and quality of a training."""
+    """Expected work, disk space and quality of a training."""
 
     work: Workload | None
     """None if there is nothing to train on."""

@@ -1,6 +1,6 @@
-"""Filtering of text in one language, line by line, in two passes: the first finds repeated and known lines.
+"""Filtering of text in one language, line by line, in two passes: the first finds repeated lines and leaks.
 
-Memory is one byte for each line, and 8 bytes for each line that is known.
+Memory is one byte for each line, and 8 bytes for each distinct line of the files `without`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _RANK = {filter_.name: rank for rank, filter_ in enumerate(LINE_FILTERS)}
 
 
 def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredPair]:
-    """Yield the lines of a file in order, with the filters that each fails; `target` is empty.
+    """Yield the lines of a file in order, as `source`, with the filters that each fails; `target` is empty.
 
-    A line is known if it stands in one of the files `without`, white space around it aside.
+    A line fails the filter `leak` if it is also in one of the files `without`, white space around it aside.
 
     Raises:
         InputError: a file cannot be read, or changes while it is read.

@@ -24,7 +24,7 @@ from nmt_cli.system.errors import InputError
 
 SAMPLE_PAIRS = 20_000
 SAMPLE_CHARACTERS = 1_000
-"""Beginning of each side that the sample keeps."""
+"""Characters at the beginning of each side that the sample keeps."""
 BLOCK = 4_096
 """Pairs that are filtered together."""
 NUM_EXAMPLES = 3
@@ -32,9 +32,9 @@ Lines = tuple[bytes, ...]
 
 
 def cleaned_names(texts: Sequence[str], prefix: str) -> list[Path]:
-    """Return the files that a cleaning of texts writes: one for each text, and the list of what was dropped.
+    """Return the paths of the files that cleaning some texts writes: one for each text, and a list of dropped pairs.
 
-    Each has the ending of its text, such as `.en` or `.en.gz`.
+    The file for a text has the ending of this text, such as `.en` or `.en.gz`.
     """
     endings = []
     for path in map(Path, texts):
@@ -50,11 +50,11 @@ class FilteredPair(NamedTuple):
     """A pair of lines with the names of the filters that it fails."""
 
     number: int
-    """Counts from 1."""
+    """Line number, from 1."""
     source: bytes
     target: bytes
     failed: list[str]
-    """Worst first."""
+    """Names of the filters, worst first."""
 
 
 @dataclass(slots=True)
@@ -64,14 +64,14 @@ class FilterCounts:
     read: int = 0
     """Pairs of the corpus."""
     examined: int = 0
-    """Pairs to which the filters were applied: of a large corpus perhaps a part."""
+    """Pairs to which the filters were applied; of a large corpus this may be a part."""
     dropped: int = 0
     found: Counter[str] = field(default_factory=Counter)
     """Pairs that fail each filter. A pair may fail several."""
     dropped_by: Counter[str] = field(default_factory=Counter)
     """Dropped pairs, each under the first filter that drops it."""
     examples: dict[str, list[int]] = field(default_factory=dict)
-    """The first lines that fail each filter; of stretches, the lines at which they begin."""
+    """Line numbers of the first pairs that fail each filter; of stretches out of step, the lines where they begin."""
     last: dict[str, int] = field(default_factory=dict)
     inactive_filters: tuple[str, ...] = ()
     """Filters that find nothing, because the corpus is too small or its sides are too alike to learn from."""
@@ -103,7 +103,7 @@ class FilterCounts:
 
 
 class FirstPass(NamedTuple):
-    """The number of pairs of a corpus, a sample of them, and what repeats: known before the pairs are filtered."""
+    """The result of reading a corpus once before it is filtered: number of pairs, a sample, and repeated pairs."""
 
     num_pairs: int
     sample: list[tuple[str, str]]
@@ -112,10 +112,13 @@ class FirstPass(NamedTuple):
 
 
 def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
-    """Read a corpus once; `InputError` where it cannot be read or its files have unequal line counts.
+    """Read a corpus once, and return its size, a sample, and the bits of its pairs.
 
     `held_out` are files of sources that should not be in the corpus. The sample is drawn by the hashes of the pairs, so
     it is the same each time and holds each pair once.
+
+    Raises:
+        InputError: a file cannot be read, or the files of the corpus have unequal line counts.
     """
     sample: dict[int, Lines] = {}
     limit = 2**64
@@ -142,7 +145,10 @@ def filtered_pairs(
 ) -> Iterator[FilteredPair]:
     """Yield the pairs of a corpus in order, with the filters that each fails.
 
-    With `max_pairs`, about so many pairs are examined, in blocks from all over the corpus.
+    With `max_pairs`, only about that many pairs are examined and yielded, in blocks from all over the corpus.
+
+    Raises:
+        InputError: the files cannot be read, or their length is no longer that of the first pass, `known`.
     """
     every = 1 if max_pairs is None else max(1, -(-known.num_pairs // max_pairs))
     rows = lines_in_step(paths)
@@ -167,7 +173,7 @@ def filtered_pairs(
 
 
 def _marks(bits: int, is_valid: bool) -> list[str]:
-    """Return the filters that a pair fails by its bytes, or because it repeats another."""
+    """Return the filters that a pair fails because it is not UTF-8, or by its bits of `PairIndex`."""
     marks = [] if is_valid else ["mixed-encodings"]
     if bits & DUPLICATE:
         marks.append("duplicate")
@@ -179,7 +185,7 @@ def _marks(bits: int, is_valid: bool) -> list[str]:
 
 
 def count_filtered(paths: Sequence[str], dropping: frozenset[str], *, max_pairs: int | None = None) -> FilterCounts:
-    """Return the counts of pairs that fail each filter, and of those that the filters `dropping` would drop."""
+    """Return the counts of pairs that fail each filter, and of pairs that the filters `dropping` would drop."""
     known = first_pass(paths)
     filters = PairFilters(known.sample)
     counts = FilterCounts(read=known.num_pairs, inactive_filters=filters.inactive_filters)

@@ -1,6 +1,6 @@
-"""The filters of `nmt clean`, whose users call them rules: their names, what each finds, and what to do about it.
+"""The filters of `nmt clean`, called rules in its messages: their names, descriptions and advice.
 
-As in OpusFilter, a filter names the pairs that fail it. Whether such a pair is dropped is another decision.
+As in OpusFilter, a filter only finds the pairs that fail it. Whether such a pair is dropped is another decision.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Filter(NamedTuple):
     description: str
     advice: str
     harm: float
-    """Weight of a share of such pairs when findings are sorted: 3 teaches wrong translations, 1 wastes time. Less is
-    often as it should be."""
+    """Factor on the share of failing pairs when findings are sorted: 3 for pairs that teach wrong translations, 1 for
+    pairs that waste time, less for pairs that are often right."""
     drops: bool = True
-    """False for what is only counted unless the user asks for more: such pairs are often good."""
+    """False if failing pairs, which are often good, are only counted unless the user asks to drop them."""
 
 
 FILTERS = (
@@ -88,16 +88,16 @@ LINE_FILTERS = (
         drops=False,
     ),
 )  # fmt: skip
-"""The filters of text in one language, in the same order."""
+"""The filters of text in one language, in the order of `FILTERS`."""
 
 
 def dropping_filters(
     keep: Iterable[str] = (), drop: Iterable[str] = (), filters: tuple[Filter, ...] = FILTERS
 ) -> frozenset[str]:
-    """Return the names of the filters that drop pairs or lines: those of the default without `keep` and with `drop`.
+    """Return the names of the filters that drop pairs or lines: the default ones, without `keep` and with `drop`.
 
     Raises:
-        InputError: a name is unknown, or is asked for both ways.
+        InputError: a name is unknown, or is in both `keep` and `drop`.
     """
     keep, drop, known = list(keep), list(drop), [filter_.name for filter_ in filters]
     for option, names in (("--keep", keep), ("--drop", drop)):

@@ -1,4 +1,4 @@
-"""Pairs taken out of training for validation, and everything too like them to stay."""
+"""Holds out pairs for validation, and leaves pairs that share a side with them out of training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt_cli.data.pairs import Corpus, Pair, is_whole, read_pairs
 MAX_HELD_OUT = 1_000
 HELD_OUT_SHARE = 0.05
 Files = tuple[IO[bytes], IO[bytes]]
-"""The sources and their translations."""
+"""Two files open for writing: the sources and their translations."""
 
 
 @dataclass(slots=True)
@@ -22,18 +22,18 @@ class Split:
     held_out: int = 0
     training: int = 0
     left_out: int = 0
-    """Pairs in neither, because their source or target stands in a held-out pair."""
+    """Pairs in neither set, because their source or target is also in a held-out pair."""
     without_text: int = 0
-    """Pairs without text on one side, which are in neither too."""
+    """Pairs in neither set, because a side has no text."""
 
 
 def number_to_hold_out(num_pairs: int) -> int:
-    """Return 1,000 pairs or one in twenty, whichever is less; one at least."""
+    """Return the number of pairs to hold out: 1,000 or one in twenty, whichever is less, but at least 1."""
     return max(1, min(MAX_HELD_OUT, int(num_pairs * HELD_OUT_SHARE)))
 
 
 def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files, train: Files) -> Split:
-    """Draw pairs by `seed` for `dev` and write the others to `train`, both in their order.
+    """Write pairs drawn by `seed` to `dev` and the others to `train`, both in their order; return their numbers.
 
     The pairs are drawn from the `num_whole` pairs with text on both sides. A pair goes into neither file if it has the
     source or the target of a held-out pair (white space around it aside), if a side has no text, or if it is not UTF-8.
@@ -62,10 +62,11 @@ def hold_out_of_each(
     corpora: Sequence[tuple[Corpus, tuple[str, str]]], *, sizes: Sequence[int], seed: int,
     dev: Sequence[Files], train: Sequence[Files],
 ) -> list[Split]:  # fmt: skip
-    """Divide each of some corpora as `hold_out` does, in several pairs of languages, which stand beside them.
+    """Split each corpus as `hold_out` does; `corpora` has each corpus with its source and target language.
 
-    A sentence of a held-out pair, on either side, stands in no pair for training of any corpus: a sentence may have
-    translations in several languages. `sizes` are the pairs of each corpus with text on both sides.
+    No training pair of any corpus has a sentence that is in a held-out pair of any corpus in the same language, because
+    a sentence may have translations in several languages. `sizes` are the numbers of pairs of each corpus with text on
+    both sides.
     """
     held_out: list[dict[int, Pair]] = []
     sentences: dict[str, set[str]] = {}
@@ -95,7 +96,7 @@ def hold_out_of_each(
 
 
 def _numbered(corpora: Sequence[Corpus]) -> Iterator[tuple[int, Pair]]:
-    """Yield all pairs. The whole ones are numbered from 0, the others are -1."""
+    """Yield all pairs in UTF-8 with a number: from 0 for pairs with text on both sides, -1 for other pairs."""
     ordinal = 0
     for corpus in corpora:
         for pair in read_pairs(corpus, invalid_utf8="skip"):

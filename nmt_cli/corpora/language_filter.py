@@ -1,7 +1,7 @@
-"""A model of the two languages of a corpus, learned from the corpus itself: character trigrams of its two sides.
+"""A model of the two languages of a corpus, learned from the character trigrams of its two sides.
 
-A part of the lines that it learns from may be wrong. Each round learns again from the lines that the last round takes
-for right, so the others lose their influence.
+A part of the lines that it learns from may be in a wrong language. Each round learns again from the lines that were
+right by the last round, so the others lose their influence.
 """
 
 from __future__ import annotations
@@ -14,60 +14,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_BUCKETS = 2**18
-"""Trigrams are known by a hash. Collisions blur the model a little."""
+"""Number of hash values of trigrams. Collisions blur the model a little."""
 MAX_CHARACTERS = 400
-"""Characters at the beginning of a line that are looked at."""
+"""Characters at the beginning of a line that are read."""
 SMOOTHING = 0.1
 ROUNDS = 4
 """Rounds that learn from the lines that fit best."""
 GROWING_ROUNDS = 3
-"""Rounds after them that learn from all but the strangest lines, because rare words must be learned too."""
+"""Further rounds, which learn from all but the strangest lines, because rare words must be learned too."""
 GROWTH = 0.6
-"""The limit for strange lines in these rounds, as a part of the last one."""
+"""Distance below the median fit at which a line is too strange to learn from in these rounds, as a share of the
+distance at which it is in neither language."""
 TRUSTED_SHARE = 0.65
-"""Share of the lines from which a later round learns, those that fit best: up to 30 % may be wrong."""
+"""Share of the lines, those that fit best, from which the next round learns: up to 30 % may be wrong."""
 MIN_LINES = 200
 MIN_TRIGRAMS = 12
-"""Shorter lines are not learned from, because names and loan words decide there."""
+"""Least trigrams of a line to learn from; in shorter lines names and loan words decide."""
 MIN_STRANGE_TRIGRAMS = 20
-"""Shorter lines are not taken for a third language."""
+"""Least trigrams of a line that can be found to be in neither language."""
 MIN_EVIDENCE = 15.0
-"""Natural logarithm of the odds that a line must have for the other language."""
+"""Natural logarithm of the least odds for the other language with which a line can be found to be in it."""
 MIN_GAP = 0.4
-"""Least mean evidence of a trigram for its own language. Below that the languages are too alike to be told apart."""
+"""Least evidence of a trigram for its own language, in nats, in the median line. With less, the languages are too alike
+to be told apart."""
 MIN_SURE = 0.6
-"""Share of the lines that must be nearer to their own language, or the model is not used."""
+"""Least share of the lines that are nearer to their own language; with less, the model is not used."""
 FOREIGN_SHARE = 0.3
-"""Evidence for the other language that makes a line foreign, as a share of the median evidence for the own one."""
+"""Evidence for the other language that makes a line foreign, as a share of the median evidence for the own language."""
 STRANGE_SHARE = 0.8
-"""Fall of a line's fit below the median that puts it in neither language, as a share of the median gap between both."""
+"""Distance of a line's fit below the median that puts it in neither language, as a share of the gap between the medians
+of both languages."""
 STRANGE_SPREADS = 5.0
-"""Fewest times the usual deviation by which it must fit worse."""
+"""Least such distance, as a multiple of the median absolute deviation."""
 OWN_SHARE = 0.5
 """A line with at least this share of the usual evidence for its own language is in it, however rare its words are."""
 MAX_DISTANCE = 4.0
-"""Most that the other language counts as worse: it may have another script, and a third the same."""
+"""Largest gap between both languages that counts in this rule: if the other language has another script, the gap is
+large, although a third language in the same script may be much nearer."""
 _SCRIPT_STARTS = np.array(
     (0x21, 0x370, 0x400, 0x530, 0x590, 0x600, 0x900, 0x980, 0xA00, 0xA80, 0xB00, 0xB80, 0xC00, 0xC80, 0xD00, 0xD80,
      0xE00, 0xE80, 0xF00, 0x1000, 0x10A0, 0x1100, 0x1200, 0x1780, 0x1E00, 0x2E80, 0xAC00, 0xD7B0), dtype=np.uint32,
 )  # fmt: skip
-"""The code points with which scripts begin. Kana count as ideographs."""
+"""The code points at which scripts begin. Kana count as ideographs."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 _IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Three in a row are too rare to learn. With blanks between, trigrams hold one or two of them."""
+"""Matches ideographs, kana and Hangul. Three in a row are too rare to learn, so blanks are put between them and a
+trigram holds one or two."""
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
 class LanguageFlags(NamedTuple):
-    """Lines whose language is wrong, one flag for each pair."""
+    """Two flags for each pair: its sides are exchanged (`swapped`); a side is in a wrong language (`wrong`)."""
 
     swapped: Flags
     wrong: Flags
 
 
 class _Trigrams(NamedTuple):
-    """The buckets of the trigrams of several lines."""
+    """The hash values (buckets) of the trigrams of several lines, joined; `starts` and `lengths` locate each line."""
 
     buckets: NDArray[np.uint32]
     starts: NDArray[Any]
@@ -80,14 +85,14 @@ class _Trigrams(NamedTuple):
         return np.asarray(np.add.reduceat(table[self.buckets].astype(np.float64), self.starts) / self.lengths)
 
     def learn(self, lines: Flags) -> NDArray[np.float32]:
-        """Return the log-probability of each bucket in the lines that are flagged, all with the same weight."""
+        """Return the log-probability of each bucket in the lines flagged by `lines`; all lines have the same weight."""
         counts, _ = self._count(lines)
         return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
 
     def held_out_means(self, lines: Flags) -> Floats:
-        """Return the mean log-probability of each line's trigrams, as `learn` gives it without that line.
+        """Return the mean log-probability of each line's trigrams by the model that `learn` gives without that line.
 
-        If a line has a trigram several times, only one of them is left out.
+        If a line has a trigram several times, only one occurrence is left out.
         """
         counts, weights = self._count(lines)
         of_others = np.maximum(counts[self.buckets] - np.repeat(weights, self.lengths), SMOOTHING)
@@ -95,7 +100,7 @@ class _Trigrams(NamedTuple):
         return np.asarray(sums / self.lengths - np.log(counts.sum() - weights * self.lengths))
 
     def _count(self, lines: Flags) -> tuple[Floats, Floats]:
-        """Return the weight of each bucket in these lines, and the weight of each line's trigrams."""
+        """Return the total weight of each bucket in the flagged lines, and the weight of a trigram of each line."""
         weights = np.where(lines, self.lengths[lines].mean() / self.lengths, 0.0)
         counts = np.bincount(self.buckets, np.repeat(weights, self.lengths), minlength=NUM_BUCKETS)
         return np.asarray(counts + SMOOTHING), np.asarray(weights)
@@ -130,7 +135,7 @@ class _Side(NamedTuple):
     """The limits for the lines of one side."""
 
     evidence: float
-    """Evidence of a trigram for its own language in the usual line."""
+    """Evidence of a trigram for its own language in the median line, in nats."""
     strange: float
     """Log-probability of a trigram below which a line is in neither language."""
 
@@ -177,7 +182,7 @@ class LanguageFilter:
         return True
 
     def flag(self, sources: Sequence[str], targets: Sequence[str]) -> LanguageFlags:
-        """Return one flag for each pair: its sides are exchanged; and one: a side is in another language."""
+        """Return two flags for each pair: its sides are exchanged; a side is in another language."""
         if not self.is_sure or not sources:
             none = np.zeros(len(sources), dtype=bool)
             return LanguageFlags(none, none)
@@ -196,7 +201,11 @@ class LanguageFilter:
 
 
 def _fit_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
-    """Return the fit below which a line is in neither language, from the fits of right lines and of the other side."""
+    """Return the fit below which a line of a side is in neither language.
+
+    `fit` has the fits of trusted lines of this side, and `other` the fits of trusted lines of the other side. `part` is
+    a factor on the distance between the median fit and the limit.
+    """
     usual = float(np.median(fit))
     spread = float(np.median(np.abs(fit - usual)))
     return usual - part * max(

@@ -17,28 +17,30 @@ from numpy.typing import NDArray
 
 MAX_SHIFT = 5
 SHIFTS = (0, *(sign * distance for distance in range(1, MAX_SHIFT + 1) for sign in (1, -1)))
-"""The first is in step. Behind them all is one more state: nothing near fits."""
+"""Shifts of the target file in lines, each a state of the model; the first, 0, is in step. One more state comes after
+them: no line nearby fits."""
 MIN_PAIRS = 300
 MAX_WORDS = 25
-"""Words of a line that are looked at."""
+"""Most words of a line that are used."""
 MIN_TOGETHER = 3
 MIN_ASSOCIATION = 0.1
 MAX_SHARE = 0.2
 """A word in a larger share of the lines fits everywhere and means nothing."""
 NUM_PARTNERS = 3
 MIN_CONTRAST = 0.15
-"""Least difference between the hit rates of pairs and of strangers. With less, the words show too little."""
+"""Least difference between the hit rates of pairs and of unrelated lines. With less, the words show too little."""
 TEMPER = 0.5
 """Weight of a line's evidence: the words of a line depend on each other."""
 MAX_EVIDENCE = 3.0
 CHANGE_COST = 12.0
-"""Evidence that a stretch must have to begin, and again to end."""
+"""Evidence, in nats, that it takes to begin a stretch out of step, and again to end it."""
 SUSPICION = 6.0
-"""Evidence against a stretch from which the shifts are tried at all."""
+"""Evidence, in nats, against being in step from which shifts are tried at all."""
 MARGIN = 64
 """Rows around a suspected stretch for which the shifts are tried too."""
 LOST_EVIDENCE = -0.7
-"""Score of a line in the state in which nothing fits. It is below 0, so that loose translations do not count so."""
+"""Evidence of a line for the state in which no line nearby fits. It is below 0, so that loose translations do not count
+as out of step."""
 MIN_COGNATE = 4
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|\w+")
 Words = frozenset[str]
@@ -61,9 +63,9 @@ class OutOfStepDetector:
         random.Random(1).shuffle(others)
         strange = self._rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
         self.contrast = matched - strange
-        """Difference between the hit rates of pairs and of strangers: how well words separate the two."""
+        """Difference between the hit rates of pairs and of unrelated lines, which says how well words separate them."""
         self.is_sure = self.contrast >= MIN_CONTRAST
-        """False if the words do not separate pairs from strangers. Then no line is flagged."""
+        """False if the words do not separate pairs from unrelated lines. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
         self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
         self.begin()
@@ -78,7 +80,10 @@ class OutOfStepDetector:
         return scores
 
     def _rate(self, sides: Sequence[tuple[Words, Words]]) -> float:
-        """Return the share of the words whose translation is in the other side."""
+        """Return the hit rate: of the source words with known translations, the share that have one in the target.
+
+        Words and numbers that are equal on both sides count as hits too.
+        """
         counts = [self._hits(*pair) for pair in sides]
         return sum(hits for hits, _ in counts) / max(1, sum(total for _, total in counts))
 
@@ -100,7 +105,7 @@ class OutOfStepDetector:
         return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
 
     def flag(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
-        """Return True for the pairs of the next block that are out of step. A stretch may span several blocks."""
+        """Return a flag for each pair of the next block, True if it is out of step. Stretches may span blocks."""
         flags = np.zeros(len(pairs), dtype=bool)
         if not self.is_sure or not pairs:
             return flags
@@ -120,7 +125,8 @@ class OutOfStepDetector:
         return self._path(table) > 0
 
     def _path(self, table: Evidence) -> NDArray[np.intp]:
-        """Return the likeliest state of each row (Viterbi), given the states before this block."""
+        """Return the likeliest state of each row (Viterbi), given the blocks before; `table` has the evidence of each
+        row for each state."""
         came = np.zeros(table.shape, dtype=np.int8)
         scores = self._scores
         stay = np.arange(table.shape[1], dtype=np.int8)
@@ -139,9 +145,10 @@ class OutOfStepDetector:
 
 
 def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool_]:
-    """Return the rows of stretches over which the evidence speaks against being in step, so that a shift may be better.
+    """Return a flag for each row, True in stretches in which the evidence is against being in step, so that shifts must
+    be tried.
 
-    A stretch ends where the evidence against it is made up for.
+    A stretch ends where later evidence for being in step makes up for the evidence against it.
     """
     suspected = np.zeros(len(evidence), dtype=bool)
     begin, fallen, is_far = 0, CHANGE_COST if begins_suspected else 0.0, begins_suspected
@@ -158,7 +165,8 @@ def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool
 
 
 def _partners(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
-    """Return for each source word the target words that stand beside it most (Dice's coefficient)."""
+    """Return for each source word the target words, at most `NUM_PARTNERS`, that occur with it most (Dice's
+    coefficient)."""
     vocabularies, frequencies = [], []
     for side in (0, 1):
         counts = Counter(word for pair in sides for word in pair[side])

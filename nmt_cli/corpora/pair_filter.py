@@ -13,9 +13,9 @@ from nmt_cli.corpora.language_filter import LanguageFilter
 from nmt_cli.corpora.out_of_step import OutOfStepDetector
 
 RATIO_FACTOR = 3.0
-"""The ratio of lengths in characters may be this many times the corpus's median ratio, or this part of it."""
+"""Largest factor by which the ratio of lengths in characters may be above or below the median ratio of the corpus."""
 MIN_RATIO_CHARACTERS = 20
-"""Fewest characters of the longer side. The ratio of shorter pairs means nothing."""
+"""Least characters of the longer side for which the ratio is checked. The ratio of shorter pairs means nothing."""
 _RANK = {name: rank for rank, name in enumerate(NAMES)}
 Pairs = Sequence[tuple[str, str]]
 
@@ -24,7 +24,7 @@ class PairFilters:
     """Finds the filters that each pair of a corpus fails."""
 
     def __init__(self, sample: Pairs) -> None:
-        """Learn the languages, the usual ratio of lengths and the words that go together."""
+        """Learn the languages, the usual ratio of lengths and the words that translate each other from a sample."""
         whole = [pair for pair in sample if pair[0].strip() and pair[1].strip()]
         ratios = [log(len(target.strip()) / len(source.strip())) for source, target in whole]
         self._usual_ratio = float(np.median(ratios)) if ratios else 0.0
@@ -40,7 +40,8 @@ class PairFilters:
     def failed(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return for each pair of the next block the names of the filters that it fails, worst first.
 
-        `marks` are the filters that each pair is known to fail already. Blocks must come in the order of the corpus.
+        `marks` has the filters that each pair fails for reasons found before, such as repetition. Blocks must come in
+        the order of the corpus.
         """
         languages = self.languages.flag([source for source, _ in pairs], [target for _, target in pairs])
         out_of_step = self.out_of_step.flag(pairs)

@@ -1,4 +1,5 @@
-"""The size of model and the length of training that suit a corpus, and the memory of a training. Plain arithmetic."""
+"""The size of model and the length of training that suit a corpus, and the memory that training needs. Plain
+arithmetic."""
 
 from __future__ import annotations
 
@@ -13,31 +14,35 @@ from nmt_cli.corpora.survey import TextSurvey
 
 PIECES_PER_WORD = 1.3
 CHARACTERS_PER_PIECE = 4
-"""At most, of words that are long or not separated by blanks."""
+"""Characters of a piece, by which pieces are estimated if words are long or not separated by blanks."""
 IDEOGRAPHS_PER_PIECE = 2
-"""More than there are in so small a vocabulary. So a text of ideographs gets more epochs, which it needs. In
-docs/studies/defaults.md it was at its best after 36, where as many pieces of other text would get 21."""
+"""Ideographs of a piece, by which pieces are estimated if there are many ideographs. Really a piece of so small a
+vocabulary has fewer, so the text gets more epochs, which it needs. In docs/studies/defaults.md it was at its best after
+36, where as many pieces of other text would get 21."""
 MANY_IDEOGRAPHS = 500
-"""Distinct characters that make nearly all of a text; an alphabet has fewer."""
+"""A text has many ideographs if nearly all of it consists of more distinct characters than this; an alphabet has
+fewer."""
 IDEOGRAPHIC_SHARE = 0.5
-"""Share of the usual pieces for a text with many ideographs: nearly each is a piece of its own then. It was measured on
-25,000 pairs of Chinese (docs/studies/defaults.md)."""
+"""Share of the usual pieces for a text with many ideographs: nearly each ideograph is then a piece of its own. It was
+measured on 25,000 pairs of Chinese (docs/studies/defaults.md)."""
 SOME_PIECES, FEW_PIECES = 700, 300
-"""Pieces of several characters that a vocabulary has at least; the second where there are many ideographs."""
+"""Least number of pieces of several characters in a vocabulary; the second applies to a text with many ideographs."""
 BASIC_PIECES = 261
-"""Pieces of any vocabulary beside its characters: 256 bytes, 4 special pieces, and the mark of a word's beginning."""
+"""Pieces of any vocabulary in addition to its characters: 256 bytes, 4 special pieces, and the mark of a word's
+beginning."""
 MORE_PIECES = 39
 """Further pieces that any text of at least 78 distinct words gets; with the basic ones they make 300."""
 MIN_UPDATES = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
 MANY_CHARACTERS = 1_000
-"""Distinct characters. Only Chinese, Japanese or dirty text has more."""
+"""A text has very many characters if it has more distinct ones than this, as only Chinese, Japanese or dirty text
+does."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """The choices for one amount of text; those between two anchors are interpolated."""
+    """The choices for one amount of text; for amounts between two anchors the choices are interpolated."""
 
     num_pairs: int
     vocab_size: int
@@ -61,8 +66,8 @@ _ANCHORS = (
     _Anchor(3_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.05, 0.0, 0.15, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
     _Anchor(30_000_000, 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
 )  # fmt: skip
-"""The first two were chosen by measurement, and the rate, batch, dropout and hidden size of the third (docs/studies/).
-Nobody has compared the rest with its neighbours."""
+"""The first two anchors were chosen by measurement, and so were the learning rate, batch size, dropout and hidden size
+of the third (docs/studies/). The other values have not been compared with alternatives."""
 DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
 WIDTH_UNIT = 64
 """Sizes of vectors are multiples of this, which suits matrix products."""
@@ -79,32 +84,33 @@ class _Interpolation:
 
     @classmethod
     def of(cls, num_pairs: int) -> _Interpolation:
-        """Return the interpolation for an amount of text; beyond the anchors it is the first or the last one."""
+        """Return the interpolation for an amount of text; beyond the first or last anchor, it gives the choices of that
+        anchor."""
         place = min(max(num_pairs, _ANCHORS[0].num_pairs), _ANCHORS[-1].num_pairs)
         low, high = next(pair for pair in pairwise(_ANCHORS) if place <= pair[1].num_pairs)
         return cls(low, high, math.log(place / low.num_pairs) / math.log(high.num_pairs / low.num_pairs))
 
     def size(self, low: float, high: float) -> float:
-        """Return a size that grows by the same factor whenever the text does."""
+        """Return a size between `low` and `high`, interpolated in the logarithm of the size."""
         return float(low * (high / low) ** self.share)
 
     def width(self, low: int, high: int) -> int:
-        """Return the length of a vector."""
+        """Return the length of a vector, as `size` gives it, rounded to a multiple of `WIDTH_UNIT`."""
         return round(self.size(low, high) / WIDTH_UNIT) * WIDTH_UNIT
 
     def rate(self, low: float, high: float) -> float:
-        """Return a probability, which changes by the same amount whenever the text grows by the same factor."""
+        """Return a probability between `low` and `high`, interpolated linearly, rounded to two decimals."""
         return round(low + (high - low) * self.share, 2)
 
     @property
     def nearest(self) -> _Anchor:
-        """The anchor that decides what has no values in between."""
+        """The nearer anchor, for choices that cannot be interpolated."""
         return self.low if self.share < 0.5 else self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The choices for a corpus."""
+    """The model sizes and training settings chosen for a corpus."""
 
     vocab_size: int
     usual_vocab_size: int
@@ -121,13 +127,13 @@ class Sizes:
     warmup_steps: int
     max_epochs: int
     num_updates: int
-    """About how many updates that makes."""
+    """Approximate number of updates in `max_epochs` epochs."""
     validation_freq: int
 
     def with_updates(self, updates_an_epoch: float) -> Sizes:
-        """Return the same sizes with the validations of a training with `updates_an_epoch`.
+        """Return the same sizes, with the number of updates and the validations for this number of updates in an epoch.
 
-        The number of epochs stays: it follows the amount of text, which the number of pieces does not tell.
+        The number of epochs does not change: it depends on the amount of text, not on the number of pieces.
         """
         num_updates = max(1, round(updates_an_epoch * self.max_epochs))
         return replace(self, num_updates=num_updates, validation_freq=_validation_freq(num_updates))
@@ -138,23 +144,24 @@ class Sizes:
 
 
 def _validation_freq(num_updates: int) -> int:
-    """Return the steps between validations, of which there are about 15."""
+    """Return the number of updates between validations, so that there are about 15 validations."""
     return max(1, _round(num_updates / NUM_VALIDATIONS))
 
 
 def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
-    """Return the sizes for the pairs of a text, between the sizes of `_ANCHORS`, adapted to the text.
+    """Return the sizes for a text: interpolated between `_ANCHORS` by its number of pairs, then adapted to the text.
 
-    The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
-    least these and 700 pieces; with many ideographs it is half as large, and has at least 300 pieces above them. Where
-    there are very many characters, only those that make 99.95 % of the text get pieces of their own.
+    The number of distinct words limits the vocabulary (`_vocab_size`). The vocabulary has at least 700 pieces in
+    addition to characters and bytes. With many ideographs it is half as large, and has at least 300 pieces in addition.
+    If there are very many characters, only the most frequent ones, which make 99.95 % of the text, get pieces of their
+    own.
 
     Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the updates; there are
     about 15 validations, and a checkpoint at least every 1,000 updates.
 
-    For several directions, of which `smallest` is the number of pairs of the one with the least text, the text is that
-    of all of them. Its dropout is that of an amount between, because the smallest is read more often than the others:
-    of the geometric mean. A vocabulary that is shared by several languages is never halved for ideographs.
+    For several directions, `text` is the text of all of them, and `smallest` the number of pairs of the direction with
+    the least text. This direction is read more often than the others. So the dropout is chosen for the geometric mean
+    of `smallest` and the number of all pairs. A vocabulary of several directions is never halved for ideographs.
     """
     at = _Interpolation.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
@@ -191,14 +198,15 @@ def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
 
 
 SAME_SIZE, SAME_RATE = 0.15, 0.05
-"""Differences up to which a size (in proportion) and a probability count as the rule's values."""
+"""Largest differences from the value that `sizes_for` gives at which a size (in proportion) and a probability still
+count as this value."""
 
 
 def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
-    """Return dotted keys with the values for a larger text, where the configuration has the values for a smaller one.
+    """Return new values, by dotted key, of the settings that should change because the text has grown.
 
-    `before` are the sizes for the text that it was written for, and `now` the sizes for the larger. A value that is
-    another than `before` says is the user's own, and is not among the keys returned.
+    `before` are the sizes for the text for which the configuration was written, and `now` the sizes for the larger
+    text. A setting whose value is not that of `before` was chosen by the user and is not returned.
     """
     model, training = config.model, config.training
     # A value that the user chose is seldom so close to the rule's value. The rule's own value may differ a little from
@@ -230,7 +238,8 @@ def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
 
 
 def _is_near(given: float, usual: float) -> bool:
-    """Return True if a value of the configuration is the rule's value, or one for a few pairs more or less."""
+    """Return True if a value of the configuration is the usual value, or close enough to stem from a few pairs more or
+    fewer."""
     return abs(given - usual) <= SAME_SIZE * usual
 
 
@@ -239,18 +248,19 @@ def _has_ideographs(text: TextSurvey) -> bool:
 
 
 def _pieces_a_line(text: TextSurvey) -> float:
-    """Return about how many pieces a line has; where words are not separated by blanks, only characters tell."""
+    """Return the approximate number of pieces of a target line, estimated from words or characters, whichever gives
+    more: if words are not separated by blanks, only the characters count."""
     characters_a_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
     by_characters = text.characters_a_line / characters_a_piece
     return max(text.words_a_line * PIECES_PER_WORD, by_characters)
 
 
 def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
-    """Return the size that is wanted, within what the text gives.
+    """Return the wanted size of the vocabulary, limited to the range that suits the text.
 
-    A word is good for a quarter of a piece where there are up to 4,000 distinct ones,
-    and for more where there are more: 10,000 are good for 4,000 pieces. These two were measured
-    (docs/studies/defaults.md); between and beyond, the share grows with the root of the number.
+    Up to 4,000 distinct words allow a quarter of a piece each. More words allow more each: 10,000 allow 4,000 pieces.
+    These two numbers were measured (docs/studies/defaults.md); in between and beyond, the share grows with the square
+    root of the number of words.
     """
     words, basic = text.distinct_words, characters + BASIC_PIECES
     allowed = basic + min(MORE_PIECES, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
@@ -259,12 +269,12 @@ def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
 
 
 def _two_digits(number: float) -> float:
-    """Round to two leading digits: 2963.4 to 3000, 0.00184 to 0.0018."""
+    """Return a number rounded to two leading digits: 2963.4 to 3000, 0.00184 to 0.0018."""
     return float(f"{number:.2g}")
 
 
 def _round(number: float) -> int:
-    """Round to one or two leading digits: 1234 to 1200, 87 to 90."""
+    """Return a number rounded to one or two leading digits: 1234 to 1200, 87 to 90."""
     for unit in (1_000, 100, 10):
         if number >= 5 * unit:
             return round(number / unit) * unit
@@ -277,12 +287,13 @@ FLOAT_BYTES = 4
 _MOMENTS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
 ROWS_OF_LOGITS = 512
 WORKING_SPACE = 1.3
-"""Gradients of activations, buffers of products and what the allocator cannot reuse, as a factor on activations."""
+"""Factor on the memory of activations, for their gradients, buffers of products and memory that the allocator cannot
+reuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemory:
-    """Bytes, by what they hold. PyTorch itself comes to it: about 0.5 GB, and as much on a GPU."""
+    """Bytes that training needs, by use. PyTorch itself needs about 0.5 GB more, and as much on a GPU."""
 
     weights: int
     gradients: int
@@ -301,11 +312,10 @@ def training_memory(config: Config, *, num_parameters: int, target_vocab_size: i
     Parameters: 4 bytes each for the weights, the gradients, the moments (Adam two) and the average, where there is one.
     Activations: 4 bytes for each number that the backward pass needs. With E embedding, H hidden units, C annotation
     and A attention, a source piece needs 5E + 22H for each direction and layer + 2A; a target piece 6E (with a lexical
-    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional;
-    and each pair of a source and a target piece 3, and A more where something enters the score beside query and key
-    (location, coverage) and for several heads. An LSTM needs a quarter more, a cell without layer normalisation six
-    tenths. 512 rows of logits are held at a time. These numbers were counted among the tensors
-    that are held when the backward pass begins.
+    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional; and each pair of a source
+    and a target piece 3, and A more if something else than query and key enters the score (location, coverage) or if
+    there are several heads. An LSTM needs a quarter more, a cell without layer normalisation six tenths. 512 rows of
+    logits are held at a time. These numbers were counted among the tensors that exist when the backward pass begins.
     """
     model, training = config.model, config.training
     moments = 1 if training.optimizer == "sgd" and training.momentum else _MOMENTS[training.optimizer]

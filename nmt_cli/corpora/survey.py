@@ -16,7 +16,8 @@ SURVEYED_PAIRS = 500_000
 """Pairs in which words and characters are counted. The number of pairs is counted in the whole text."""
 COVERAGE = 0.9995
 TRIAL_BYTES = 4_000_000
-"""The most training text for which a tokenizer is trained on trial before there is a run, in a second or two."""
+"""Most bytes of training text for which a tokenizer is trained on trial before there is a run; it takes a second or
+two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class TextSurvey:
     """Totals over the corpora."""
 
     num_pairs: int
-    """All of them."""
+    """All pairs."""
     num_invalid: int
     """Pairs that are not UTF-8."""
     num_whole: int
@@ -41,7 +42,11 @@ class TextSurvey:
 
 
 def survey(corpora: Sequence[Corpus]) -> TextSurvey:
-    """Count what the corpora hold together; `InputError` where one cannot be read or has unequal line counts."""
+    """Return the totals over all corpora.
+
+    Raises:
+        InputError: a corpus cannot be read or has unequal line counts.
+    """
     num_whole = num_surveyed = num_words = num_characters = 0
     words: set[int] = set()
     characters: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The configuration that `nmt init` writes: a template, filled in for a text, and a dev set where none is given."""
+"""Writes the configuration of `nmt init`, a template filled in for a text, and holds out a dev set if none is given."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ COMMENT_COLUMN = 29
 TEMPERATURE = 5.0
 """`data.corpus_temperature` of several directions (Arivazhagan et al., 2019)."""
 SMALL_DEV = 100
-"""Pairs of a dev set; with fewer, BLEU moves by several points from one draw of sentences to another."""
+"""Least pairs of a dev set without a warning; with fewer, BLEU moves by several points from one draw of sentences to
+another."""
 FEW_PAIRS = 1_000
-"""Pairs to train on; even 1,000 simple captions give only 19 BLEU (README)."""
+"""Least pairs to train on without a warning; even 1,000 simple captions give only 19 BLEU (README)."""
 CountUpdates = Callable[[Config, int], float | None]
-"""Returns how many updates an epoch of a number of pairs has with a configuration; None if counting takes too long."""
+"""A function from a configuration and a number of pairs to the number of updates in an epoch, or to None if counting
+takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The name, the seed and the languages of a run, which are None where each of its corpora has its own."""
+    """The name, the seed and the languages of a run; the languages are None if each corpus has its own."""
 
     name: str
     seed: int
     source_lang: str | None
     target_lang: str | None
     licence: str | None = None
-    """The licence of the text, where it is known."""
+    """The licence of the text, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +57,37 @@ class Plan:
 
     train: Sequence[Corpus]
     num_pairs: int
-    """To train on."""
+    """Number of pairs to train on."""
     dev: Corpus | Sequence[Corpus]
-    """The dev set, or that of each direction."""
+    """The dev set, or one dev set for each direction."""
     dev_comment: str
     skips_invalid: bool = False
     directions: Sequence[Direction] = ()
-    """The direction of each corpus, and of each dev set, where there are several."""
+    """The direction of each corpus, and of each dev set, if there are several directions; else empty."""
     smallest: int | None = None
-    """Pairs of the direction with the least text, where there are several."""
+    """Number of pairs of the direction with the least text, if there are several directions."""
     readings: int = 1
-    """Times that an epoch reads each pair: twice for both directions."""
+    """Number of times that an epoch reads each pair: 2 if a pair is used in both directions."""
 
 
 def write_configuration(
     output: Path, header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates
 ) -> None:
-    """Write a configuration for corpora that stay where they are."""
+    """Write a configuration for corpora that are used where they are.
+
+    Raises:
+        InputError: the file exists already or cannot be written.
+    """
     content = configuration(header, plan, text, count_updates)
     with open_new_outputs([output]) as (file,):
         file.write(content.encode("utf-8"))
 
 
 def data_directory(output: Path) -> Path:
-    """Return the directory for the text that is written beside a configuration.
+    """Return the directory, next to a configuration, for the text that is written with it.
 
     Raises:
-        InputError: it would have the name of the configuration.
+        InputError: the directory would have the same name as the configuration.
     """
     directory = output.parent / f"{output.stem}.data"
     if directory == output:
@@ -92,7 +98,11 @@ def data_directory(output: Path) -> Path:
 def write_with_held_out(
     output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey, count_updates: CountUpdates
 ) -> None:
-    """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
+    """Hold out a dev set: write source and target of dev set and training text, and the configuration, or nothing.
+
+    Raises:
+        InputError: a file exists already or cannot be written, or nothing is left to train on.
+    """
     directory = data_directory(output)
     paths = _paths_of_split(output, directory, header)
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
@@ -124,7 +134,7 @@ def write_with_held_out(
 
 
 def warn_of_few_pairs(num_pairs: int) -> None:
-    """Warn where there are so few pairs that no model learns to translate from them."""
+    """Warn if there are so few pairs that no model learns to translate from them."""
     if num_pairs < FEW_PAIRS:
         warn(
             f"there {'is' if num_pairs == 1 else 'are'} only {counted(num_pairs, 'pair')}. A model needs thousands, so "
@@ -134,7 +144,7 @@ def warn_of_few_pairs(num_pairs: int) -> None:
 
 
 def warn_of_small_dev(num_pairs: int) -> None:
-    """Warn where a dev set has so few pairs that its score says little."""
+    """Warn if a dev set has so few pairs that its score says little."""
     if num_pairs < SMALL_DEV:
         warn(
             f"the dev set has only {counted(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you have "
@@ -143,7 +153,8 @@ def warn_of_small_dev(num_pairs: int) -> None:
 
 
 def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
-    """Return the paths of source and target of the new dev set and training text; refuse to overwrite any."""
+    """Return the paths of the source and target files of the new dev set and training text; raise `InputError` if one
+    exists."""
     assert header.source_lang is not None
     assert header.target_lang is not None
     endings = (header.source_lang, header.target_lang)
@@ -159,9 +170,9 @@ def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]
 
 
 def configuration(header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates | None = None) -> str:
-    """Return the configuration with its reasons, checked as `nmt train` will check it.
+    """Return the text of the configuration, with reasons as comments, checked as `nmt train` will check it.
 
-    The number of updates, and with it the time between validations, is estimated unless `count_updates` tells it.
+    The number of updates, and with it the time between validations, comes from `count_updates`, or else is estimated.
     """
     sizes = sizes_for(replace(text, num_pairs=plan.num_pairs), smallest=plan.smallest)
     written, config = _filled(_values(header, plan, sizes))

@@ -1,4 +1,4 @@
-"""The place where two files with unequal numbers of lines go out of step, found in two passes and bounded memory."""
+"""Finds the place where two files with unequal numbers of lines get out of step, in two passes and bounded memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_EXAMINED = 200_000
-"""Pairs that are examined to find the block of the first mismatch. After that, all pairs around it are."""
+"""Pairs that are examined to find the block of the first mismatch. After that, all pairs near it are examined."""
 NUM_BEFORE, NUM_SHOWN = 20, 25
 """Lines before the place, and lines in all, that the command shows."""
 Pairs = list[tuple[str, str]]
 
 
 def place_added(error: UnequalLinesError) -> InputError:
-    """Return the error with the place of the first mismatch of its two files, if that can be found."""
+    """Return the error, with the place of the first mismatch of its two files added if it can be found."""
     mismatch = first_mismatch(error.paths, error.counts) if len(error.paths) == 2 else None
     return error if mismatch is None else InputError(f"{error}. {mismatch}")
 
@@ -30,11 +30,11 @@ class FirstMismatch(NamedTuple):
     """The place from which the lines of two files no longer belong together."""
 
     line: int
-    """The first line that does not go with its neighbour, up to 20 lines too late; counts from 1."""
+    """The first line, from 1, that does not match the same line of the other file; may be up to 20 lines too late."""
     is_at_end: bool
-    """All lines of the shorter file go with their neighbours, so the others have none."""
+    """True if all lines of the shorter file match, so that only the end of the longer file has no counterpart."""
     command: str
-    """Shows the lines around the place."""
+    """The shell command that shows the lines around this place."""
 
     def __str__(self) -> str:
         if self.is_at_end:
@@ -45,8 +45,8 @@ class FirstMismatch(NamedTuple):
 def first_mismatch(paths: Sequence[str], counts: Sequence[int]) -> FirstMismatch | None:
     """Return the first mismatch of two files of these unequal line counts; None if their words show too little.
 
-    It is the beginning of the stretch out of step that reaches the end. Which words go together is learned from lines
-    counted from the beginning, or from the end if these fit better.
+    It is the beginning of the stretch out of step that reaches the end of the shorter file. The words that translate
+    each other are learned from lines counted from the beginning, or from the end if these fit better.
     """
     shorter = min(counts)
     from_end = [count - shorter for count in counts]
@@ -70,14 +70,15 @@ def first_mismatch(paths: Sequence[str], counts: Sequence[int]) -> FirstMismatch
 
 
 def look_command(paths: Sequence[str], line: int) -> str:
-    """Return the command that shows two files side by side around a line."""
+    """Return the shell command that shows two files side by side around a line (from 1)."""
     shown = (f"<(gzip -dc {shlex.quote(path)})" if path.endswith(".gz") else shlex.quote(path) for path in paths)
     first = max(1, line - NUM_BEFORE)
     return f"paste {' '.join(shown)} | sed -n '{first},{first + NUM_SHOWN - 1}p'"
 
 
 def _begins(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
-    """Return the row at which the stretch begins that reaches the end of these blocks, or None if none does."""
+    """Return the row, from 0, at which the stretch out of step begins that reaches the end of these blocks; None if
+    there is no such stretch. `blocks` are block numbers in rising order."""
     detector.begin()
     begin: int | None = None
     pairs = _pairs(paths, [0] * len(paths))
@@ -96,7 +97,8 @@ def _begins(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[
 
 
 def _pairs(paths: Sequence[str], skipped: Sequence[int], stride: int = 1) -> Iterator[tuple[str, str]]:
-    """Yield the beginnings of the lines that stand side by side after `skipped` lines of each file."""
+    """Yield pairs of lines, cut to their beginnings, from two files after `skipped` lines of each; with `stride` n,
+    only every n-th line of each file."""
     with ExitStack() as stack:
         sides = [islice(iter_lines(stack.enter_context(open_input(path))), number, None, stride)
                  for path, number in zip(paths, skipped, strict=True)]  # fmt: skip

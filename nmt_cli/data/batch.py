@@ -21,7 +21,7 @@ from nmt_cli.data.tokenizer import BOS, EOS, PAD, PieceWords, Tokenizer
 
 
 class Sources(NamedTuple):
-    """Sources with </s> at their end."""
+    """A padded batch of sources with </s> at their end: piece ids, and True at pieces, False at padding."""
 
     ids_BS: Tensor
     valid_BS: Tensor
@@ -41,7 +41,8 @@ class Batch(NamedTuple):
     """The target and </s>."""
     target_valid_BT: Tensor
     links_BTS: Tensor | None = None
-    """For each target piece the share of each of its source pieces, or zeros; None where no alignments are given."""
+    """For each target piece equal weights, with the sum 1, on the source pieces that it is aligned to, or zeros if it
+    has no link; None without alignments."""
 
     @property
     def num_sentences(self) -> int:
@@ -180,7 +181,10 @@ class BatchMaker:
 
 
 def piece_links(links: Sequence[tuple[int, int]], source: PieceWords, target: PieceWords) -> list[tuple[int, int]]:
-    """Return word links as links between all pieces of the two words, without links to words that a line lacks."""
+    """Return word links (source word, target word) as links between all pieces of the two words.
+
+    Links to words beyond the end of a line are left out.
+    """
     source_pieces = [np.flatnonzero(np.equal(source.words, word)) for word in range(source.num_words)]
     target_pieces = [np.flatnonzero(np.equal(target.words, word)) for word in range(target.num_words)]
     return [

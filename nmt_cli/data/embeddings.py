@@ -17,11 +17,11 @@ WORD_BEGINS = "▁"
 def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> list[int]:
     """Fill rows of `table` (V, E) with the vectors of pieces in `path`; return the filled rows in rising order.
 
-    The vector of a piece is that of the same text, or, if it begins a word, of that word. The first line of a word
-    counts.
+    A piece gets the vector of the word with the same text or, if it begins with `▁`, of the word without this mark. If
+    a word has several lines, the first counts.
 
     Raises:
-        InputError: a line is not a word with E finite numbers; its place is named.
+        InputError: the file cannot be read, or a line is not a word with E finite numbers; the message names the line.
     """
     ids = {piece: id_ for id_, piece in enumerate(pieces)}
     as_itself: set[int] = set()
@@ -43,12 +43,12 @@ def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> l
 
 
 def check_embeddings(path: Path, size: int) -> None:
-    """Raise `InputError` if the first line is not a word with `size` numbers."""
+    """Raise `InputError` if the first word of the file does not have `size` numbers, or if the file cannot be read."""
     next(_lines(path, size), None)
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the place of each line, its word, in which there may be blanks, and its numbers as they are written."""
+    """Yield each line as its place (`path:number`), its word, which may contain blanks, and its numbers as text."""
     with open_input(path) as stream:
         for number, line in enumerate(iter_lines(stream), start=1):
             fields = line.decode("utf-8", errors="replace").rstrip().split(" ")

@@ -20,15 +20,16 @@ WAY_OUT = "delete it, and nmt serve learns the languages from the training text"
 """The remedy for a damaged file of profiles."""
 MAX_LINES = 20_000
 MAX_TRIGRAMS = 4_000
-"""The most frequent are kept: some 60 kB a language."""
+"""Number of trigrams that are kept, the most frequent ones; they take some 60 kB a language."""
 MAX_CHARACTERS = 2_000
-"""Beginning of a text by which it is judged."""
+"""Characters at the beginning of a text or line that are read."""
 _SMOOTHING = 0.5
 _STRANGE = -8.5
-"""Log-probability of a trigram in a text of none of the languages. By the profile of its own language a text has -6.7
-on average (captions, English and German), one of another domain -7.8, and one in another language -9.2 or less."""
+"""Natural log-probability of a trigram in a text of none of the languages. By the profile of its language, a trigram of
+a text has -6.7 on average (captions, English and German), or -7.8 if the text is of another domain; by the profile of
+another language it has -9.2 or less."""
 _DEPENDENCE = 3.0
-"""Trigrams overlap, so three of them tell about as much as one that stands alone."""
+"""Divisor of the evidence: trigrams overlap, so three of them tell about as much as one that is independent."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -38,11 +39,11 @@ class LanguageProfile:
 
     counts: Mapping[str, int]
     total: int
-    """Trigrams that were counted, those too rare to be kept among them."""
+    """Number of all trigrams that were counted, including those too rare to be kept."""
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> LanguageProfile:
-        """Return the profile of the first lines of a text."""
+        """Return the profile of the first `MAX_LINES` lines of a text."""
         counts: Counter[str] = Counter()
         for line in islice(lines, MAX_LINES):
             counts.update(_trigrams(line[:MAX_CHARACTERS]))
@@ -53,7 +54,7 @@ class LanguageProfile:
         """Return the profile that `to_json` made.
 
         Raises:
-            ModelError: it is none.
+            ModelError: `value` is not such a profile; the message begins with `origin`.
         """
         try:
             counts = {str(key): int(number) for key, number in value["trigrams"].items()}
@@ -65,7 +66,7 @@ class LanguageProfile:
         return cls(counts, total)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the profile as a value for JSON, which `from_json` reads."""
         return {"total": self.total, "trigrams": dict(self.counts)}
 
     def log_probs(self, trigrams: Iterable[str]) -> list[float]:

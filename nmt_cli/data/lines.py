@@ -1,7 +1,7 @@
-"""Lines of text from a file, a `.gz` file or standard input: the one way in for raw text.
+"""Reads lines of text from a file, a `.gz` file or standard input; all raw text is read by this module.
 
 Lines end at `\\n` only: a CR, U+0085, U+2028 or form feed is part of its line, so parallel files stay in step. Memory
-holds the longest line, which is bounded. What the lines mean is not known here.
+holds one line at a time, whose length is bounded. This module does not interpret the lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
 
 MAX_LINE_BYTES = 256_000_000
-"""A few bytes of gzip can stand for a line of any length."""
+"""Most bytes of a line; a few bytes of gzip can expand to a line of any length."""
 
 
 class TextLines(NamedTuple):
@@ -48,12 +48,13 @@ def input_name(path: str | os.PathLike[str] | None) -> str:
 def open_input(path: str | os.PathLike[str] | None, *, warns_of_format: bool = True) -> Iterator[IO[bytes]]:
     """Open a path for reading bytes, decompressed if its name ends in `.gz`; None and `-` give standard input.
 
-    A warning is given of a file that looks like a table or a document, unless `warns_of_format` is False.
+    A file that looks like a table or a document gives a warning, unless `warns_of_format` is False.
 
-    Read from it with `iter_lines`, which also reports what goes wrong later. Standard input is left open.
+    Read the stream with `iter_lines`, which also reports later errors. Standard input is left open.
 
     Raises:
-        InputError: there is no such file, it is a directory, it may not be read, or it is plainly not text in UTF-8.
+        InputError: there is no such file, it is a directory, it may not be read, it is plainly not text in UTF-8, or
+            standard input is closed.
     """
     if path is None or is_standard_input(path):
         yield _standard_input()
@@ -70,7 +71,10 @@ def open_input(path: str | os.PathLike[str] | None, *, warns_of_format: bool = T
 
 
 def _standard_input() -> IO[bytes]:
-    """Open a reader of its own: a thread may wait in it when the program ends, which Python forbids for `sys.stdin`."""
+    """Return a separate reader of standard input.
+
+    A thread may still wait in it when the program ends, which Python forbids for `sys.stdin`.
+    """
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
     except (AttributeError, OSError, ValueError):
@@ -94,9 +98,10 @@ def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_format: bool) -> IO[bytes]:
-    """Refuse a file that is plainly not text, warn once of one that seems to be a table or a document, and return it.
+    """Return the stream after a check of its first bytes, which stay unread.
 
-    Its first bytes are looked at where they lie in the buffer. A pipe is left alone, because peeking would wait.
+    A file that is plainly not text is refused; one that seems to be a table or a document gives a warning, once. A pipe
+    is not checked, because peeking would wait.
     """
     if is_special_file(path):
         return stream
@@ -117,7 +122,7 @@ def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_form
 
 @lru_cache(maxsize=1024)
 def _warn_of_format(name: str, head: bytes, identity: tuple[int, ...]) -> None:
-    """Warn once for each content of a file."""
+    """Warn of a byte order mark or another format in the first bytes `head` of a file, once for each content of it."""
     del identity
     if head.startswith(codecs.BOM_UTF8):
         warn(f"{name}: begins with a byte order mark, which is read as a character of line 1; `nmt import` removes it")
@@ -146,10 +151,10 @@ def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
 def lines_of_shard(path: str | os.PathLike[str] | None, shard: str) -> range:
     """Return the numbers (from 0) of the lines of shard `I/N`, I from 1: of L lines, those from L(I-1)/N to L·I/N.
 
-    The shards of a file, one after the other, are the file.
+    The shards of a file, joined in order, are the whole file.
 
     Raises:
-        InputError: it is not of this form, or the input is one that cannot be read twice.
+        InputError: `shard` is not of this form, or the input cannot be read at all or not twice.
     """
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard, flags=re.ASCII)
     number, num_shards = (int(group) for group in match.groups()) if match else (0, 0)
@@ -187,7 +192,10 @@ def decode_line(line: bytes) -> tuple[str, bool]:
 
 
 def warn_of_invalid(place: str, number: int, noun: str = "line") -> None:
-    """Warn of lines or the like, of which there is at least one, that are not UTF-8; `place` stands before them."""
+    """Warn that `number` lines (or other units, called `noun`) are not UTF-8; `number` is at least 1.
+
+    The message begins with `place`.
+    """
     are = "is" if number == 1 else "are"
     warn(
         f"{place}{counted(number, noun)} {are} not valid UTF-8; invalid bytes are read as U+FFFD. nmt import converts "
@@ -196,7 +204,11 @@ def warn_of_invalid(place: str, number: int, noun: str = "line") -> None:
 
 
 def read_text_lines(path: str | os.PathLike[str] | None) -> TextLines:
-    """Read a whole input as text; for inputs that must be held in memory, such as references."""
+    """Return all lines of an input as text; for inputs that must be held in memory, such as references.
+
+    Raises:
+        InputError: as `open_input` and `iter_lines` raise it.
+    """
     lines: list[str] = []
     num_invalid = 0
     with open_input(path) as stream:

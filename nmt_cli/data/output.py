@@ -1,4 +1,4 @@
-"""The one way out for data: standard output, or a file that is whole or absent."""
+"""Writes all data output: to standard output, or to a file that appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from nmt_cli.system.files import atomic_path, new_paths, no_space, why_not_writa
 def open_output(path: Path | None) -> Iterator[IO[bytes]]:
     """Yield a binary stream to standard output (None or `-`) or to `path`, compressed if its name ends in `.gz`.
 
-    A regular file appears under its name only when the block has succeeded. Pipes, devices and what is open already
-    (`/dev/stdout`, `/dev/fd/N`) are written to directly.
+    A regular file appears under its name only when the block has succeeded. Pipes, devices and streams that are open
+    already (`/dev/stdout`, `/dev/fd/N`) are written to directly.
 
     Raises:
-        InputError: it cannot be opened for writing.
+        InputError: the output cannot be opened for writing.
         NmtError: the disk is full.
     """
     if path is None or str(path) == "-":
@@ -53,7 +53,7 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 def _compressed(stream: IO[bytes], path: Path, stack: ExitStack) -> IO[bytes]:
-    """Return a stream that compresses where the name of the file ends in `.gz`; `stack` closes it."""
+    """Return `stream`, or if `path` ends in `.gz` a stream that compresses into it and that `stack` closes."""
     if not path.name.endswith(".gz"):
         return stream
     # No name and no time in it: the same text gives the same bytes.
@@ -64,10 +64,10 @@ def _compressed(stream: IO[bytes], path: Path, stack: ExitStack) -> IO[bytes]:
 def open_new_outputs(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
     """Yield a binary stream to each of these new files, compressed if its name ends in `.gz`.
 
-    When the block has succeeded, they appear under their names: all or none. The first does so last.
+    When the block has succeeded, all files appear under their names, or none. The first one appears last.
 
     Raises:
-        InputError: a file cannot be opened for writing, or something has one of the names by the end.
+        InputError: a file cannot be opened for writing, or one of the names is taken at the beginning or by the end.
         NmtError: the disk is full.
     """
     check_new(paths)
@@ -115,9 +115,9 @@ def is_open_already(path: Path) -> bool:
 
 
 def identity_of(path: str | Path | int) -> tuple[int, int] | None:
-    """Return device and inode of a regular file, by its path or its descriptor.
+    """Return device and inode of a regular file, given by path or descriptor; None if there is no regular file.
 
-    They are the same for all of its names. Anything else, and what is not there, has None.
+    All names (hard links) of a file have the same device and inode.
     """
     try:
         status = os.stat(path)
@@ -127,7 +127,7 @@ def identity_of(path: str | Path | int) -> tuple[int, int] | None:
 
 
 def _open(path: Path, stack: ExitStack) -> IO[bytes]:
-    """Return a stream to `path`, which `stack` closes and, where it is a regular file, puts in its place."""
+    """Return a binary stream to `path`. `stack` closes it and, for a regular file, moves the new content into place."""
     descriptor = _open_descriptor(path)
     if descriptor is not None:
         return stack.enter_context(os.fdopen(os.dup(descriptor), "wb"))
@@ -143,7 +143,7 @@ def _open(path: Path, stack: ExitStack) -> IO[bytes]:
 
 
 def _other_names(path: Path) -> int:
-    """Return the number of hard links of a regular file beside the name that is written to."""
+    """Return the number of hard links of a regular file other than the name that is written to; 0 for other outputs."""
     return path.stat().st_nlink - 1 if path.is_file() and _open_descriptor(path) is None else 0
 
 
@@ -156,7 +156,7 @@ def check_writable(path: Path) -> None:
 
 
 def _open_descriptor(path: Path) -> int | None:
-    """Return the descriptor that `path` stands for, or None if `path` is a place of the file system."""
+    """Return the open file descriptor that `path` stands for, such as `/dev/stdout`, or None for any other path."""
     for _ in range(40):  # as many links as Linux follows
         parent = os.path.realpath(path.parent)
         if parent == f"/proc/{os.getpid()}/fd" and path.name.isdecimal():

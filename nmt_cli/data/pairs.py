@@ -1,4 +1,4 @@
-"""Parallel text: the one reader of pairs, which never shift against each other, and the limits of their length."""
+"""Reads all parallel text, so that source and target lines stay in step, and defines the limits of their length."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_LINKED_WORD = 2**16 - 1
-"""The last word that a word alignment can name, as the store keeps it."""
+"""Largest index of a word in an alignment, because the store keeps these as numbers of 16 bits."""
 
 
 class ParallelText(Protocol):
-    """The names of two files, line by line of one meaning."""
+    """The names of two files of which line i of one is the translation of line i of the other."""
 
     @property
     def source(self) -> str: ...
@@ -35,19 +35,19 @@ class Corpus:
     weight: float = 1.0
     alignment: str | None = None
     tags: tuple[str, ...] = ()
-    """The tags of its direction, in a model of several."""
+    """Tags of the direction of this corpus, in a model of several directions."""
 
     @property
     def paths(self) -> list[str]:
-        """The paths of its files."""
+        """Paths of the files of source, target and, if there is one, alignment."""
         return [path for path in (self.source, self.target, self.alignment) if path]
 
 
 class Pair(NamedTuple):
-    """One line of each file."""
+    """A line of the source file with the same lines of the target and alignment files."""
 
     number: int
-    """Counts from 1."""
+    """Line number, from 1."""
     source: str
     target: str
     alignment: str
@@ -61,7 +61,7 @@ class FilterReport:
     read: int = 0
     kept: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    """Reason to number of pairs."""
+    """Numbers of pairs by the reason to leave them out."""
     replaced: int = 0
     """Pairs with U+FFFD in the place of bytes that are not UTF-8."""
 
@@ -79,11 +79,11 @@ class LengthLimits:
     """The limits of length, and of encoding, beyond which pairs are left out of training."""
 
     max_length: int = 100
-    """Pieces on either side."""
+    """Most pieces on either side."""
     max_length_ratio: float | None = None
-    """Pieces of the longer side for each piece of the shorter one; None is no limit."""
+    """Most pieces of the longer side for each piece of the shorter side; None is no limit."""
     invalid_utf8: str = "error"
-    """`error`, `skip` or `replace`."""
+    """Treatment of pairs that are not UTF-8: `error`, `skip`, or `replace` (invalid bytes with U+FFFD)."""
 
     def is_too_long(self, source: int, target: int) -> bool:
         """Return True if a side has more pieces than `max_length`."""
@@ -106,10 +106,11 @@ class LengthLimits:
 
 
 def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterReport | None = None) -> Iterator[Pair]:
-    """Yield the pairs of a corpus in order.
+    """Yield the pairs of a corpus in order, and count them in `report` along with those left out.
 
     Raises:
-        InputError: as of `lines_in_step`; a line is not UTF-8 and `invalid_utf8` is `error` (its place is named).
+        InputError: a file cannot be read, the files differ in their number of lines, or a line is not UTF-8 and
+            `invalid_utf8` is `error` (the message names the line).
     """
     report = report if report is not None else FilterReport()
     for number, lines in enumerate(lines_in_step(corpus.paths), start=1):
@@ -129,15 +130,15 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
 
 
 def count_pairs(corpus: Corpus) -> int:
-    """Return the number of pairs of a corpus, valid UTF-8 or not; `InputError` as of `lines_in_step`."""
+    """Return the number of pairs of a corpus, valid UTF-8 or not; raise `InputError` as `lines_in_step` does."""
     return sum(1 for _ in lines_in_step(corpus.paths))
 
 
 def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iterator[tuple[bytes, ...]]:
-    """Yield line i of every file together. `counts` gets the number of lines of each once all were read to their end.
+    """Yield line i of all files together. At the end, `counts` is filled with the number of lines of each file.
 
     Raises:
-        InputError: a file cannot be read; the files differ in their number of lines (all are counted and named).
+        InputError: a file cannot be read, or the files differ in their number of lines; the message names all numbers.
     """
     with ExitStack() as stack:
         streams = [iter_lines(stack.enter_context(open_input(path))) for path in paths]
@@ -163,7 +164,11 @@ def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iter
 
 
 def parse_links(text: str, place: str) -> list[tuple[int, int]]:
-    """Return the links of a line in Pharaoh format, `0-0 1-2`; `place` is named in the error."""
+    """Return the links (source word, target word) of a line in Pharaoh format, `0-0 1-2`.
+
+    Raises:
+        InputError: the line is not in this format, or a number is too large; the message begins with `place`.
+    """
     links = []
     for link in text.split():
         source, dash, target = link.partition("-")
@@ -185,7 +190,8 @@ def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
     """Return a warning about pairs with links to words that they do not have.
 
     Raises:
-        InputError: these are most pairs. Such a file was made for another text, or with other numbers.
+        InputError: more than half of the pairs have such links, so the alignments were made for another text or with
+            other numbers.
     """
     message = (
         f"{path}: {num_missing:,} of {num_pairs:,} pairs have links to words that they do not have. Words are "

@@ -1,4 +1,5 @@
-"""A random order that is computed, not held: any place of it, of any number of things, in the same time and memory."""
+"""A random permutation that is computed, not stored: each number of it takes the same time and memory, whatever its
+size."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ _Words = NDArray[np.uint64]
 class Permutation:
     """The numbers 0 to `size` - 1 in an order that depends on the seed alone.
 
-    A Feistel network permutes the next power of four; what falls beyond `size` goes through it again until it does not
-    (Black & Rogaway, "Ciphers with Arbitrary Finite Domains", 2002, section 4), which takes less than four times on
-    average.
+    A Feistel network permutes the numbers below the next power of four. A result that is not below `size` goes through
+    the network again until it is (Black & Rogaway, "Ciphers with Arbitrary Finite Domains", 2002, section 4), which
+    takes less than four passes on average.
     """
 
     def __init__(self, size: int, seed: Sequence[int]) -> None:

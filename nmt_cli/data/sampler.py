@@ -1,8 +1,8 @@
 """Chooses the pairs of each batch: a new order each epoch, which depends on the seed and the epoch and nothing else.
 
 An epoch's pairs are shuffled and taken in pools; within a pool, pairs of like length share a batch. Neither the order
-nor the corpus is held: a pool is planned when it is reached, from its number alone, so that neither a batch nor going
-on in the middle of an epoch costs more where the corpus is larger.
+nor the corpus is held in memory: a pool is planned when it is reached, from its number alone. So neither a batch nor
+resuming in the middle of an epoch costs more with a larger corpus.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Lengths(Protocol):
 
 
 class Cursor(NamedTuple):
-    """The place of the next batch in the sequence of all batches."""
+    """The position of the next batch in the sequence of all batches."""
 
     epoch: int = 0
     pool: int = 0
     batch: int = 0
-    """The batch in the pool. Beyond the last one it is a batch of a later pool."""
+    """Index of the batch in the pool. Beyond the last batch of the pool, counting continues in later pools."""
 
 
 class SampledBatch(NamedTuple):
@@ -44,9 +44,9 @@ class SampledBatch(NamedTuple):
 
     pairs: Numbers
     next: Cursor
-    """The place after it."""
+    """The position of the batch after this one."""
     progress: float
-    """Epochs that are done after it, with the fraction of the current one."""
+    """Number of epochs that are done after this batch, with the fraction of the current one."""
 
 
 def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
@@ -63,18 +63,19 @@ def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
 
 
 def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """Return the pairs of each corpus that come with its whole repetitions in an epoch, and those drawn besides.
+    """Return two numbers of pairs of each corpus in an epoch: from whole repetitions, and drawn at random in addition.
 
-    A corpus of weight 2.5 comes twice, and a random half of it once more.
+    A corpus of weight 2.5 is repeated twice, and a random half of it is drawn in addition.
     """
     whole, fraction = np.divmod(np.asarray(weights, dtype=float), 1.0)
     return sizes * whole.astype(np.int64), np.round(sizes * fraction).astype(np.int64)
 
 
 def tempered(sizes: Sequence[int], temperature: float) -> list[float]:
-    """Return how often each corpus is read in an epoch, so that it counts n^(1/T) instead of n pairs.
+    """Return the weight of each corpus (readings in an epoch) that gives it a share of the pairs in proportion to
+    n^(1/T), for its n pairs and the temperature T.
 
-    All of them together count as many pairs as before.
+    The number of pairs of all corpora in an epoch stays the same.
     """
     if temperature == 1.0:
         return [1.0] * len(sizes)
@@ -84,7 +85,7 @@ def tempered(sizes: Sequence[int], temperature: float) -> list[float]:
 
 
 class Sampler:
-    """Samples the batches of a training, from any place on, as numbers of pairs."""
+    """Yields the batches of a training from any position on, as the numbers of their pairs."""
 
     def __init__(
         self,
@@ -101,11 +102,11 @@ class Sampler:
         """Prepare the batches of a training text.
 
         The lengths are numbers of pieces without </s>. `bounds` has the number of the first pair of each corpus and the
-        number of all pairs, `target_pieces` the target pieces of each corpus without </s>. `batch_size` counts padded
-        target pieces with </s>, or sentences.
+        number of all pairs, `target_pieces` the target pieces of each corpus without </s>. `batch_size` counts
+        sentences if `batch_type` is "sentences", else padded target pieces with </s>.
 
         Raises:
-            InputError: the weights leave an epoch without a pair of a corpus.
+            InputError: the weight of a corpus is so small that an epoch has none of its pairs.
         """
         self._source_lengths, self._target_lengths = source_lengths, target_lengths
         self._batch_size, self._batch_type, self._seed = batch_size, batch_type, seed
@@ -179,7 +180,10 @@ class Sampler:
         return batches
 
     def _pairs(self, epoch: int, entries: Numbers) -> Numbers:
-        """Return the pair numbers of entries of an epoch, which stand corpus after corpus, repetitions side by side."""
+        """Return the pair numbers of entries of an epoch before it is shuffled.
+
+        These entries are in the order of the corpora: of each its whole repetitions, then the pairs drawn at random.
+        """
         corpora = np.searchsorted(self._ends, entries, side="right")
         within = entries - np.where(corpora > 0, self._ends[corpora - 1], 0)
         pairs: Numbers = self._starts[corpora] + within % np.maximum(self._sizes[corpora], 1)

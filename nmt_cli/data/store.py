@@ -1,7 +1,7 @@
-"""The training corpora as piece ids on disk, made once and read in place.
+"""The training corpora as piece ids on disk, made once; each pair is read from there when it is needed.
 
-A store belongs to the content of its corpora, its tokenizers and its length limits, and is made again when one of them
-changes and only then. It is whole or absent.
+A store is made for the content of its corpora, its tokenizers and its length limits, and is made again only when one of
+them changes. It is whole or absent.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Numbers = NDArray[Any]
 
 
 class _Ragged:
-    """Rows of different lengths in one file, with the places where they begin and end in another.
+    """Reads rows of different lengths from a file; a second file has the positions where the rows begin and end.
 
-    Only what is asked for is read, and nothing is mapped into memory: pages met in random order would cost a fault each
+    Only the requested rows are read, and nothing is mapped into memory: pages in random order would cost a fault each
     and stay resident until they are given back (docs/adr/0016).
     """
 
@@ -63,7 +63,7 @@ class _Ragged:
         return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
 
     def counts(self, num_values: int) -> Numbers:
-        """Return the number of occurrences in the rows of each value below `num_values`."""
+        """Return the number of occurrences (num_values,) of each value in all rows; values are below `num_values`."""
         counts, place = np.zeros(num_values, dtype=np.int64), 0
         while values := os.pread(self._values, BYTES_AT_ONCE, place):
             counts += np.bincount(np.frombuffer(values, dtype=self._dtype), minlength=num_values)
@@ -76,7 +76,7 @@ class _Ragged:
         return np.subtract(limits[:, 1], limits[:, 0])
 
     def _limits(self, numbers: Sequence[int]) -> Numbers:
-        """Return the begin and the end of each row (N, 2)."""
+        """Return the positions where each row begins and ends (N, 2)."""
         size = np.dtype(np.int64).itemsize
         found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
         return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
@@ -97,7 +97,7 @@ class PairStore:
         self.target_pieces: list[int] = manifest["target_pieces"]
         """Target pieces of each corpus, </s> not counted."""
         self.contents = [digest[:16] for corpus in manifest["key"]["content"] for digest in corpus]
-        """The beginning of the SHA-256 of each file of the corpora."""
+        """The first 16 hexadecimal digits of the SHA-256 of each file of the corpora."""
         self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
         has_links = manifest["key"]["with_links"]
         self._words = [_Ragged(directory / f"{side}.words", "uint32") for side in ("source", "target") if has_links]
@@ -128,14 +128,14 @@ class PairStore:
         return counts
 
     def pieces(self, number: int) -> tuple[PieceWords, PieceWords]:
-        """Return source and target of a pair as pieces with their words; only from a store with links."""
+        """Return source and target of a pair as pieces with their words; possible only in a store with links."""
         words = (ragged.row(number).tolist() for ragged in self._words)
         sides = zip(self.ids(number), words, strict=True)
         source, target = (PieceWords(tuple(ids), tuple(rest), num_words) for ids, (num_words, *rest) in sides)
         return source, target
 
     def links(self, number: int) -> list[tuple[int, int]]:
-        """Return the word alignment of a pair as (source word, target word); only from a store with links."""
+        """Return the word alignment of a pair as (source word, target word); possible only in a store with links."""
         assert self._links is not None
         return [(source, target) for source, target in self._links.row(number).reshape(-1, 2).tolist()]
 
@@ -152,7 +152,8 @@ def open_store(
     """Return the store of these corpora below `root`; if there is none, tokenise them with `threads` threads.
 
     Raises:
-        InputError: a corpus cannot be read, has unequal line counts, or nothing is left of all of them.
+        InputError: a corpus cannot be read or has unequal line counts, an alignment is invalid, or no pair is left
+            within the limits.
     """
     key = {
         "format": FORMAT,
@@ -176,17 +177,17 @@ def open_store(
 
 
 class CorpusRecord(NamedTuple):
-    """Record that a cache keeps of a training corpus."""
+    """The record of a training corpus in a store."""
 
     name: str
-    """Its two paths, as `source | target`."""
+    """The paths of the corpus, as `source | target`."""
     report: FilterReport
     digests: tuple[str, ...]
-    """SHA-256 of the text of each side."""
+    """SHA-256 of each file of the corpus; empty if the store has a corpus twice, so that they are not assigned."""
 
 
 def records(root: Path, tokenizers: Sequence[str], limits: LengthLimits) -> list[CorpusRecord]:
-    """Return the records of corpora in all stores below `root` with these tokenizers (fingerprints) and limits."""
+    """Return the records of the corpora in all stores below `root` with these tokenizers (fingerprints) and limits."""
     found, kept_by = [], asdict(limits)
     for path in sorted(root.glob(f"*/{MANIFEST}")):
         try:
@@ -203,7 +204,7 @@ def records(root: Path, tokenizers: Sequence[str], limits: LengthLimits) -> list
 
 
 def _remove_unfinished(root: Path) -> None:
-    """Remove what killed attempts left, for this text or another: it may be as large as the text."""
+    """Remove the unfinished stores below `root` that killed runs left; they may be as large as the training text."""
     for path in root.glob(".*.tmp"):
         if re.fullmatch(r"\.[0-9a-f]{16}(\.old)?\.tmp", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -326,7 +327,7 @@ def _kept(
 
 
 def _in_words(pair: Pair, source: Tokenizer, target: Tokenizer) -> tuple[PieceWords, PieceWords]:
-    """Return both sides of a pair as pieces with their words."""
+    """Return both sides of a pair as pieces with the index of the word of each; the source begins with its tags."""
     return source.tagged_words(source.encode_words(pair.source)), target.encode_words(pair.target)
 
 
@@ -335,7 +336,7 @@ def _links(corpus: Corpus, pair: Pair) -> list[tuple[int, int]]:
 
 
 class _Writer:
-    """Appends rows to a file, and their bounds to one beside it."""
+    """Appends rows to a file, and the positions where they begin and end to a second file."""
 
     def __init__(self, path: Path, dtype: str) -> None:
         self._dtype = dtype

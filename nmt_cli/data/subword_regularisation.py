@@ -1,7 +1,7 @@
-"""Subword regularisation: a random segmentation of what the tokenizer cut, that depends on its random numbers alone.
+"""Subword regularisation: random segmentations of tokenised text, which depend only on the generator that is passed.
 
-SentencePiece samples too, but from a generator that begins elsewhere in every process, whatever the seed; a training
-that is resumed would see other pieces than one that was left alone. Pieces never cross the space that begins a word, so
+SentencePiece samples too, but its generator has another state in every process, whatever the seed; a training that is
+resumed would see other pieces than one without interruptions. Pieces never cross the space that begins a word, so
 each word is sampled by itself; bytes and symbols stay as they are.
 """
 
@@ -17,11 +17,11 @@ from random import Random
 from nmt_cli.data.tokenizer import UNK, PieceWords, Tokenizer
 
 CACHED_WORDS, MAX_CACHED = 20_000, 16
-"""Words whose lattice is kept, and the characters of the longest. Where no spaces part words, a line is one word, which
-does not come again."""
+"""Number of words whose lattice is cached, and most characters of such a word. In a language without spaces a line is
+one word, which seldom recurs."""
 
 Lattice = list[tuple[list[float], list[tuple[int, int]]]]
-"""For each place in a word, the cumulative probabilities of the pieces that may end there, and the beginning and the id
+"""For each position in a word, the cumulative probabilities of the pieces that may end there, and the start and the id
 of each piece."""
 
 
@@ -43,12 +43,12 @@ class SubwordSampler:
         return [id_ for _, part in self._parts(ids, random) for id_ in part]
 
     def sample_words(self, best: PieceWords, random: Random) -> PieceWords:
-        """Return a sampled segmentation of the text of `best`, with the word of each piece."""
+        """Return a sampled segmentation of the text of `best`, with the index of the word of each piece."""
         parts = [(best.words[first], id_) for first, part in self._parts(best.ids, random) for id_ in part]
         return PieceWords(tuple(id_ for _, id_ in parts), tuple(word for word, _ in parts), best.num_words)
 
     def _parts(self, ids: Sequence[int], random: Random) -> Iterator[tuple[int, list[int]]]:
-        """Yield what is cut by itself: where it begins in `ids`, and its new pieces."""
+        """Yield each word or fixed piece (byte, symbol): the index in `ids` where it begins, and its sampled pieces."""
         word, first = "", 0
         for place, id_ in enumerate(ids):
             fixed = id_ in self._fixed
@@ -67,7 +67,7 @@ class SubwordSampler:
         return self._merged(word, random) if self._merges else self._drawn(word, random)
 
     def _drawn(self, word: str, random: Random) -> list[int]:
-        """Draw pieces from the end of the word to its beginning, each with its probability given those behind it."""
+        """Return sampled pieces of a word, drawn from its end to its beginning, each given the pieces after it."""
         lattice = self._lattice_of(word) if len(word) <= MAX_CACHED else self.lattice(word)
         end = len(word)
         ids = []
@@ -106,8 +106,8 @@ class SubwordSampler:
         return lattice
 
     def _merged(self, word: str, random: Random) -> list[int]:
-        """Merge neighbours, the best pair first, as SentencePiece does; each merge is dropped with probability
-        alpha."""
+        """Return pieces of a word made by merging neighbours, the best pair first, as SentencePiece does; each merge is
+        dropped with probability alpha."""
         symbols: list[str] = list(word)
         before = list(range(-1, len(word) - 1))
         after = [*range(1, len(word)), -1]

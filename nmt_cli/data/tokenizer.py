@@ -1,4 +1,4 @@
-"""Text to pieces and back: the one door to SentencePiece."""
+"""Converts text to pieces and back; the only module that calls SentencePiece, except in exported models."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine
 MAX_TRAINING_BYTES = 16_384  # of one line; longer ones teach a tokenizer nothing more
 SEGMENT_LENGTH = 65_536
-"""Characters of a line that are cut into pieces at once, so that a long line needs no more memory than its text."""
+"""Characters of a part of a long line (`segments`), about; parts are encoded one by one, to bound the memory."""
 MAX_MODEL_BYTES = 256_000_000
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class PieceWords:
-    """A text in pieces, with the place of each among the words of the raw text (its white-space split, from 0)."""
+    """A text in pieces, with the word to which each piece belongs; words are the raw text split at white space."""
 
     ids: tuple[int, ...]
     words: tuple[int, ...]
-    """The number of each piece's word."""
+    """Index of the word of each piece, from 0; `num_words` for a tag."""
     num_words: int
 
 
 CharSpan = tuple[int, int]
-"""The first character of a part of a text, and the character after its last."""
+"""Indices of the first character of a part of a text, and of the character after the last."""
 Made = TypeVar("Made")
 
 
@@ -46,7 +46,7 @@ class Tokenizer:
     """A trained SentencePiece model; `origin` is named in errors."""
 
     tags: tuple[int, ...] = ()
-    """The ids that a source begins with: of the tags of a model of several directions."""
+    """Ids of the tags with which every source begins, in a model of several directions; empty in other models."""
 
     def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
         self.model = model
@@ -77,9 +77,10 @@ class Tokenizer:
             raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
 
     def with_tags(self, names: Iterable[str]) -> Tokenizer:
-        """Return the same tokenizer for sources that begin with those of some tags that are in its vocabulary.
+        """Return a tokenizer with the same model whose sources begin with the tags `names`.
 
-        A tag is a control piece, so no text is ever cut into it.
+        Names that are not tags of the vocabulary are ignored. A tag is a control piece, so text is never segmented
+        into it.
         """
         found = (self._processor.piece_to_id(name) for name in names)
         tags = tuple(id_ for id_ in found if id_ > EOS and self._processor.is_control(id_))
@@ -90,22 +91,28 @@ class Tokenizer:
         return other
 
     def tagged(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids of a source with its tags before them, or none where there are none."""
+        """Return the tags followed by the ids of a source; an empty source gets no tags."""
         return [*self.tags, *ids] if ids else []
 
     def tagged_words(self, pieces: PieceWords) -> PieceWords:
-        """Return the pieces of a source with its tags before them, which belong to no word of it."""
+        """Return the tags followed by the pieces of a source; the word index of a tag is `num_words`, beyond the last.
+
+        An empty source gets no tags.
+        """
         if not pieces.ids or not self.tags:
             return pieces
         words = (*(pieces.num_words for _ in self.tags), *pieces.words)
         return PieceWords((*self.tags, *pieces.ids), words, pieces.num_words)
 
     def is_same(self, other: Tokenizer) -> bool:
-        """Return True if both are the same model, with the same tags or not."""
+        """Return True if both tokenizers hold the same model in memory, whatever their tags."""
         return self.model is other.model
 
     def once(self, make: Callable[[Tokenizer], Made]) -> Made:
-        """Return `make(self)`, a table that depends on the vocabulary alone; it is computed once, also for copies."""
+        """Return `make(self)`, a table that depends on the vocabulary alone.
+
+        It is computed once for this tokenizer and its copies with other tags.
+        """
         if make not in self._made:  # two threads may both make it
             self._made[make] = make(self.with_tags(()))
         made: Made = self._made[make]
@@ -123,7 +130,7 @@ class Tokenizer:
 
     @property
     def spells_bytes(self) -> bool:
-        """True with byte fallback: any character can be spelt in bytes, so none is unknown."""
+        """True if the model has byte fallback: any character can be spelt in bytes, so none is unknown."""
         return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
 
     def banned_ids(self) -> tuple[int, ...]:
@@ -133,11 +140,11 @@ class Tokenizer:
 
     @property
     def has_tags(self) -> bool:
-        """True of the tokenizer of a model of several directions whose sources begin with tags."""
+        """True if the vocabulary has tags, as for a model of several directions."""
         return any(self._tag_ids())
 
     def _tag_ids(self) -> Iterator[int]:
-        """Yield the ids of all tags, which stand between </s> and the user-defined symbols."""
+        """Yield the ids of all tags, which lie between </s> and the user-defined symbols."""
         return takewhile(self._processor.is_control, range(EOS + 1, self.vocab_size))
 
     def fixed_ids(self) -> frozenset[int]:
@@ -149,7 +156,7 @@ class Tokenizer:
         )
 
     def symbols(self) -> frozenset[str]:
-        """Return the user-defined symbols, each of which is one piece wherever it stands."""
+        """Return the user-defined symbols, each of which is one piece wherever it occurs in a text."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
         return frozenset(self.pieces(range(EOS + 1 + sum(1 for _ in self._tag_ids()), first_byte)))
 
@@ -159,7 +166,7 @@ class Tokenizer:
 
     @property
     def merges(self) -> bool:
-        """True of BPE, whose scores are whole numbers."""
+        """True if the model is BPE, which is recognised by scores that are whole numbers."""
         return all(score.is_integer() for score in self.scores())
 
     def encode(self, text: str) -> list[int]:
@@ -167,17 +174,17 @@ class Tokenizer:
         return list(self._processor.encode(text))
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Return `encode` of each text, computed by several threads."""
+        """Return the result of `encode` for each text, computed by `threads` threads."""
         if len(texts) == 1:
             return [self.encode(texts[0])]  # SentencePiece would start a thread, which takes longer than the text
         return [list(ids) for ids in self._processor.encode(list(texts), num_threads=threads)]
 
     def encode_words(self, text: str) -> PieceWords:
-        """Return the text's pieces, each with the number of its word."""
+        """Return the text's pieces, each with the index of its word."""
         return _with_words(text, *self.encode_spans(text))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
-        """Return the runs of words that are one unknown piece together, as the first word and the end of each run."""
+        """Return the runs of two or more words that one unknown piece covers, as {first word: word after the last}."""
         word_at, _ = _word_at(text)
         unknown = [span for id_, span in zip(*self.encode_spans(text), strict=True) if id_ == UNK]
         return {
@@ -192,7 +199,7 @@ class Tokenizer:
         return list(found["ids"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
 
     def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[CharSpan]]:
-        """Return the text of piece ids, and the span of it (in characters) of each piece."""
+        """Return the text of piece ids, and the span in this text (in characters) of each piece."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
 
@@ -219,7 +226,7 @@ class Tokenizer:
     def join(self, pieces: Sequence[str]) -> tuple[str, int]:
         """Return the text of pieces that are written as in the vocabulary, and how many of them are not in it.
 
-        A piece that is not in the vocabulary stands in the text as it is written.
+        A piece that is not in the vocabulary is copied into the text as it is.
         """
         text = self._processor.decode_pieces(list(pieces)).replace("▁", " ")
         if pieces and pieces[0].startswith("▁"):
@@ -272,10 +279,11 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Return a SentencePiece tokenizer trained on lines of text; `symbols` are always pieces of their own.
 
-    `tags` are pieces that no text has: the lines may have the same characters, which stay text.
+    `tags` become control pieces. Text is never segmented into them, even where it has the same characters.
 
     Raises:
-        InputError: the text does not allow the vocabulary; the size that it does is named.
+        InputError: there is no text, or it does not allow this size of the vocabulary; the message names a size that
+            is possible.
     """
     model = io.BytesIO()
     seen = _Counted(lines)
@@ -311,7 +319,7 @@ def train_tokenizer(
 
 
 class _Counted:
-    """Lines for the trainer, without what it cannot take, counted."""
+    """Iterates over the lines that the trainer can take, which are not blank and not too long, and counts them."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
@@ -357,7 +365,7 @@ def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> 
 
 
 def _one_line(text: str) -> str:
-    """Return the text without line feeds.
+    """Return the text with line feeds replaced by blanks.
 
     Bytes may spell a line feed even where the piece for it is banned, by an overlong or split sequence.
     """
@@ -365,9 +373,9 @@ def _one_line(text: str) -> str:
 
 
 def _word_at(text: str) -> tuple[list[int], int]:
-    """Return for each character the number of the word there, or of the next word, and the number of words.
+    """Return the index of the word at each character, or of the next word at a blank, and the number of words.
 
-    The characters after the last word's end are left out.
+    The characters after the end of the last word are left out.
     """
     word_at: list[int] = []
     num_words = 0

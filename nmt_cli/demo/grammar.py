@@ -24,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
-    """An English sentence, its French translation, and the links of their white-space words, from 0."""
+    """An English sentence, its French translation, and the links (English, French) of white-space words, from 0."""
 
     source: str
     target: str
@@ -33,7 +33,7 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens before spelling (`le|l'`, `,`, `?`) and the links between them."""
+    """English and French tokens before spelling (`le|l'`, `,`, `?`), and links (English, French) of their indices."""
 
     english: tuple[str, ...]
     french: tuple[str, ...]
@@ -47,7 +47,7 @@ class Nominal:
     phrase: Phrase
     gender: Gender
     person: int
-    """The form of its verb: `JE`, `IL`, `NOUS`, `VOUS` or `ILS` of the lexicon."""
+    """Form of the verb that agrees with it: `JE`, `IL`, `NOUS`, `VOUS` or `ILS` of the lexicon."""
 
 
 Item = Phrase | Nominal | Verb | Adjective
@@ -55,7 +55,7 @@ Item = Phrase | Nominal | Verb | Adjective
 
 @dataclass(frozen=True, slots=True)
 class _PatternPart:
-    """One part of a pattern: a token, or the slot of an item, which may agree with another."""
+    """One part of a pattern: a token, or a slot for an item, which may agree with another item."""
 
     token: str
     slot: int | None = None
@@ -73,7 +73,7 @@ class _PatternPart:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The parts of both sides and the pairs of parts to link."""
+    """The parts of an English and a French pattern, and the pairs of parts (English, French) to link."""
 
     english: tuple[_PatternPart, ...]
     french: tuple[_PatternPart, ...]
@@ -81,11 +81,12 @@ class _Pattern:
 
 
 def weave(english: str, french: str, *items: Item) -> Phrase:
-    """Put the items into the `<slots>` of both patterns, in the order in which the English names them.
+    """Return the phrase with the items in the `<slots>` of both patterns, in the order in which the English names them.
 
-    A slot is linked to its namesake. Words are linked when they share a label: `does/1`, `allez-vous/23` (labels 2
-    and 3); those without one share the empty label. A verb or adjective agrees with the nominal after its colon,
-    `<verb:subject>`; alone it has its base form. `<be:subject>` and the other auxiliaries are labelled like words.
+    A slot is linked to the slot of the same name. Words are linked if they share a label: `does/1`, `allez-vous/23`
+    (labels 2 and 3); words without a label share the empty one. A verb or adjective agrees with the nominal that its
+    slot names after a colon, as in `<verb:subject>`; without one it has its base form. `<be:subject>` and the other
+    auxiliaries are labelled like words.
     """
     pattern = _read_patterns(english, french)
     sources = [_english_tokens(part, items) for part in pattern.english]
@@ -142,7 +143,7 @@ _SLOT = re.compile(r"<(?P<name>[\w']+)(:(?P<controller>\w+))?>(/(?P<labels>\d+))
 
 
 def _read_token(token: str, names: list[str]) -> tuple[_PatternPart, frozenset[str]]:
-    """Return a token's part and its labels."""
+    """Return the part of a pattern that a token stands for, and the labels by which it is linked."""
     if token in (",", "."):
         return _PatternPart(token), frozenset()
     if token in ("?", "!"):
@@ -159,7 +160,7 @@ def _read_token(token: str, names: list[str]) -> tuple[_PatternPart, frozenset[s
 
 
 def spell(phrase: Phrase) -> PhrasePair:
-    """Return raw text: forms chosen by the next sound, elision, contraction, punctuation and a capital."""
+    """Return a phrase as raw text: forms chosen by the next sound, elision, contraction, punctuation and a capital."""
     source, source_places = _join(_choose_forms(phrase.english, _has_english_vowel), attached=",.?!")
     target, target_places = _join(_choose_forms(phrase.french, _has_french_vowel), attached=",.")
     links = {(source_places[s], target_places[t]) for s, t in phrase.links}
@@ -189,7 +190,10 @@ _CONTRACTIONS = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", (
 
 
 def _join(tokens: Sequence[str], attached: str) -> tuple[str, list[int]]:
-    """Return the text, and for each token the number of the white-space word it became part of."""
+    """Return the text, and for each token the index of the white-space word of which it became a part.
+
+    Tokens in `attached` are written without a space before them.
+    """
     text: list[str] = []
     places: list[int] = []
     for token in tokens:
@@ -205,14 +209,14 @@ def _join(tokens: Sequence[str], attached: str) -> tuple[str, list[int]]:
 
 
 class Choices(Protocol[T_co]):
-    """All phrases of a kind, as far as `len` and an index need them."""
+    """Protocol of a sequence of all phrases of a kind, which has `len` and an index only."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> T_co: ...
 
 
 class Product(Generic[T]):
-    """Everything that `build` makes of one item from each of the choices."""
+    """Sequence of the results of `build` for all combinations of one item from each choice, built when indexed."""
 
     def __init__(self, build: Callable[..., T], *choices: Choices[Any]) -> None:
         self._build = build
@@ -231,7 +235,7 @@ class Product(Generic[T]):
 
 
 class Either(Generic[T]):
-    """The items of one choice after the items of another."""
+    """Sequence of the items of several choices, one choice after the other."""
 
     def __init__(self, *options: Choices[T]) -> None:
         self._options = options
@@ -253,7 +257,10 @@ def number(value: int, gender: Gender = "m") -> Phrase:
 
 
 def noun_phrase(determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Nominal:
-    """Join determiner, adjectives in English order, and noun. Each French adjective takes its own side of the noun."""
+    """Return a noun phrase of a determiner, adjectives in English order, and a noun.
+
+    Each French adjective is put before or after the noun, as it demands.
+    """
     article = determiner.french[agreement(noun.gender, is_plural)]
     if article == "des" and any(adjective.precedes_noun for adjective in adjectives):
         article = "de|d'"  # de petites maisons, but des maisons rouges
@@ -263,7 +270,7 @@ def noun_phrase(determiner: Determiner, adjectives: Sequence[Adjective], noun: N
 
 
 def counted(count: int, adjectives: Sequence[Adjective], noun: Noun) -> Nominal:
-    """Return two or more things: `twenty-one red cars`, `vingt et une voitures rouges`."""
+    """Return a noun phrase with a number, two or more: `twenty-one red cars`, `vingt et une voitures rouges`."""
     described = _described(adjectives, noun, is_plural=True)
     phrase = weave("<count> <noun>", "<count> <noun>", number(count, noun.gender), described)
     return Nominal(phrase, noun.gender, words.ILS)
@@ -279,11 +286,11 @@ def _described(adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> 
 
 
 def agreement(gender: Gender, is_plural: bool) -> int:
-    """Return the place of a form in the order m.sg., f.sg., m.pl., f.pl."""
+    """Return the index of a form in the order m.sg., f.sg., m.pl., f.pl."""
     return (gender == "f") + 2 * is_plural
 
 
 def clock(hour: int, pattern: tuple[str, str]) -> Phrase:
-    """Return a time of day: `half past one`, `une heure et demie`."""
+    """Return a time of day by an English and a French pattern with `<hour>`: `half past one`, `une heure et demie`."""
     english, french = pattern
     return weave(english, french.replace("heures", "heure") if hour == 1 else french, number(hour, "f"))

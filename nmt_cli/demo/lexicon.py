@@ -38,7 +38,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """The present tense in the order `JE, IL, NOUS, VOUS, ILS`."""
+    """The present tense in the order `JE, IL, NOUS, VOUS, ILS`, and the English base form."""
 
     english: tuple[str, str, str, str, str]
     french: tuple[str, str, str, str, str]
@@ -49,7 +49,8 @@ JE, IL, NOUS, VOUS, ILS = range(5)
 
 
 def _nouns(text: str) -> tuple[Noun, ...]:
-    """Return the nouns of `ENGLISH FRENCH GENDER, ...`; plurals that do not end in s stand after a slash."""
+    """Return the nouns of a text `ENGLISH FRENCH GENDER, ...`; a plural that is not the singular and s is given after a
+    slash."""
     nouns = []
     for entry in text.split(", "):
         english, french, gender = entry.split()
@@ -61,7 +62,7 @@ def _nouns(text: str) -> tuple[Noun, ...]:
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the texts of `ENGLISH = FRENCH, ...`, in the notation of `grammar.weave`."""
+    """Return the pairs (English, French) of a text `ENGLISH = FRENCH, ...`, in the notation of `grammar.weave`."""
     return tuple((english, french) for english, _, french in (pair.partition(" = ") for pair in text.split(", ")))
 
 

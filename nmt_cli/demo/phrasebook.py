@@ -16,7 +16,7 @@ from nmt_cli.system.files import atomic_path, make_directory, no_space
 
 @dataclass(frozen=True, slots=True)
 class PhraseBook:
-    """No source and no target sentence occurs twice, within a part or across them."""
+    """A corpus in three parts; no source and no target sentence occurs twice, within a part or across the parts."""
 
     train: tuple[PhrasePair, ...]
     dev: tuple[PhrasePair, ...]
@@ -24,7 +24,11 @@ class PhraseBook:
 
 
 def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_test: int = 500) -> PhraseBook:
-    """Draw a corpus that depends on the arguments alone. Raises InputError if the grammar cannot make that many."""
+    """Return a randomly drawn corpus that depends on the arguments alone.
+
+    Raises:
+        InputError: the grammar cannot make so many pairs.
+    """
     wanted = num_train + num_dev + num_test
     if wanted > capacity():
         raise InputError(
@@ -49,8 +53,8 @@ def write(book: PhraseBook, directory: Path) -> list[Path]:
         the directories and files that were not there before, a directory before what lies in it.
 
     Raises:
-        InputError: a file of such a name holds something else, and nothing is written; the directory is no place for
-            files.
+        InputError: a file of one of these names has other contents, so that nothing is written; or the directory cannot
+            be written to.
     """
     texts = {directory / name: text for name, text in _texts(book)}
     try:
@@ -87,12 +91,12 @@ def _holds(path: Path, text: bytes) -> bool:
 
 
 def capacity() -> int:
-    """Return how many distinct pairs the grammar can make."""
+    """Return the number of distinct pairs that the grammar can make."""
     return sum(len(phrases) for _, phrases in KINDS)
 
 
 def _shares(wanted: int) -> list[int]:
-    """Return how many sentences of each kind to draw: by weight, and what a small kind lacks the larger ones give."""
+    """Return the number of sentences of each kind to draw: by weight, but if a kind has too few, others give more."""
     shares = [0] * len(KINDS)
     open_weight = sum(weight for weight, _ in KINDS)
     for i in sorted(range(len(KINDS)), key=lambda i: len(KINDS[i][1]) / KINDS[i][0]):

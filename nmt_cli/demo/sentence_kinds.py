@@ -37,9 +37,10 @@ def _texts(pairs: Iterable[tuple[str, str]]) -> tuple[Phrase, ...]:
 
 
 def _kinds(*table: str | tuple[int, *tuple[Choices[Item], ...]]) -> tuple[tuple[int, Choices[Phrase]], ...]:
-    """Return the rows of a table, each a weight and all sentences with an item of each choice in its slot.
+    """Return for each row of a table its weight, and the sequence of all sentences that its choices make.
 
-    The table holds pairs of patterns, `ENGLISH = FRENCH`, each followed by its rows.
+    The table holds pairs of patterns, `ENGLISH = FRENCH`, each followed by its rows. A row has a weight and a sequence
+    of choices for each slot of the patterns.
     """
     kinds: list[tuple[int, Choices[Phrase]]] = []
     for row in table:

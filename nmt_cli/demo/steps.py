@@ -1,6 +1,6 @@
 """The steps of `nmt demo`: every stage once, as a user goes through them, on the built-in corpus.
 
-Training, translation, drawing and the export are commands of their own; they come in as functions.
+Training, translation, drawing and the export are commands of their own; they are passed as functions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ def run_steps(
     picture_of: Callable[[Translator, str], AttentionPicture | None],
     write_page: Callable[[Path], None],
 ) -> None:
-    """Go through all steps in a directory, which becomes a model directory if `check` does not refuse it."""
+    """Run all steps of the demo in a directory, which becomes a model directory.
+
+    Args:
+        directory: for the corpus, the model, the pictures and the page.
+        check: refuses the directory, given the configuration, by raising an error.
+        train: trains the model of a configuration, or resumes its training.
+        open_translator: returns a translator with the trained model.
+        picture_of: returns the picture of the attention for a source sentence, or None if there is none.
+        write_page: writes the page that translates offline to a path.
+    """
     began = time.monotonic()
     run = shlex.quote(str(directory))
     config = with_absolute_paths(configuration(directory))
@@ -95,7 +104,7 @@ def configuration(directory: Path) -> Config:
 
 
 def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
-    """Write a page to explore, and a figure."""
+    """Write the attention as a page and as a figure; log the reason if one cannot be written."""
     for name in PICTURES:
         try:
             draw_attention(pictures, directory / name)
@@ -105,5 +114,5 @@ def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
 
 
 def _crosses(pair: PhrasePair) -> bool:
-    """Return whether two words change places, as an adjective and its noun do."""
+    """Return whether two links of a pair cross, as those of an adjective and its noun do."""
     return any(a < c and b > d for a, b in pair.links for c, d in pair.links)

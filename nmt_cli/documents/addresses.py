@@ -1,4 +1,4 @@
-"""Addresses that tags part, as in `joe@<wbr>example.org`: a page shows them as one."""
+"""Joins addresses with tags inside, as `joe@<wbr>example.org`, which a page shows as one, into placeholders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from nmt_cli.normalization.placeholders import shown
 
 
 def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with each address that tags part, as `joe@<wbr>example.org`, as one placeholder with its tags.
+    """Return the atoms with each address that has tags inside, as `joe@<wbr>example.org`, joined into one placeholder.
 
-    A page shows it as one. If an element around a part of it holds other text too, its parts stay as they are.
+    The placeholder includes the tags, and the elements that hold nothing but the address. An address stays as it is if
+    an element around a part of it holds other text too.
     """
     text = "".join(atom.text for atom in atoms if atom.kind is Kind.TEXT)
     if "@" not in text and "://" not in text:
@@ -50,7 +51,7 @@ def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
 
 
 def _parted_addresses(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where the addresses begin and end that have tags within: each as an atom's number, and a place in it."""
+    """Return the begin and end of each address with tags inside, both as (index of the atom, offset in its text)."""
     found = []
     for start, stop in _runs(atoms):
         lengths = [len(atom.text) if atom.kind is Kind.TEXT else 0 for atom in atoms[start:stop]]
@@ -65,7 +66,7 @@ def _parted_addresses(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], tupl
 
 
 def _runs(atoms: Sequence[Atom]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of atoms without a break or a placeholder between them."""
+    """Yield the range (start, stop) of each run of atoms without a break, a placeholder or a seam."""
     start = 0
     for place, atom in enumerate([*atoms, Atom("", "", Kind.BREAK)]):
         if atom.kind in (Kind.BREAK, Kind.PLACEHOLDER, Kind.SEAM):

@@ -1,4 +1,4 @@
-"""Cues that are translated together, because a sentence goes on in the next one."""
+"""Joins the subtitle cues over which one sentence runs, so that they are translated together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nmt_cli.formats.subtitles import MARKUP, SPEAKER
 from nmt_cli.text.language_codes import primary_language
 
 MAX_CUES = 8
-"""Cues that a sentence may span; without a full stop they go on and on."""
+"""Largest number of cues that are joined; subtitles without full stops would give chains without end."""
 MAX_PAUSE = 3.0
-"""Seconds between two cues of one sentence."""
+"""Longest pause between two cues of one sentence, in seconds."""
 _ENDS = (".", "!", "?", "…", ":", "♪", "♫", "。", "！", "？")
 _I = re.compile(r"I\b")
-"""A word that is written with a capital letter within sentences."""
+"""The English word `I`, whose capital letter does not show the beginning of a sentence."""
 _CAPITAL_NOUNS = ("de", "lb")
 _BEGINNINGS = """
 aber als also auch auf aus bei da dann das dein deine dem den denn der des die dies diese dieser doch du ein eine
@@ -23,15 +23,16 @@ einen einer er es für gibt hab habe haben hat hier hör ich ihr ihre im immer i
 können lass mach man mein meine mit muss nein nicht nichts noch nun nur ob oder schon sei sein seine sie sind so und
 uns unser vielleicht vom von vor war warte warum was weil weißt wenn wer wie wieso will willst wir wo zu zum
 """
-"""Words with which sentences begin; a cue that goes on within a sentence hardly ever begins with their capitals."""
+"""Frequent German words that begin sentences: a cue that begins with one in a capital letter hardly ever continues the
+sentence before it."""
 _CLOSING = "\"'»”’)]"
 
 
 def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
-    """Yield the segments; those with times that a sentence spans come as one, with seams between its parts.
+    """Yield the segments; timed segments over which one sentence runs are joined into one, with seams between them.
 
-    In a language that writes its nouns with a capital letter, one at the beginning of a cue begins a sentence only if
-    the word is written with a small one elsewhere.
+    A capital letter at the beginning of a cue begins a sentence. In languages that capitalise nouns, it does so only if
+    the word is a frequent beginning of sentences, or is written with a small letter elsewhere.
     """
     chain: list[Segment] = []
     beginnings = _small_words(segments) if primary_language(language) in _CAPITAL_NOUNS else None
@@ -45,7 +46,7 @@ def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Seg
 
 
 def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
-    """Return the words that begin with a small letter in some cue, and frequent ones."""
+    """Return the words that some cue writes with a small first letter, and the frequent words of `_BEGINNINGS`."""
     texts = (line for segment in segments if segment.time is not None for line in _bare_lines(segment))
     return frozenset(_BEGINNINGS.split()) | {
         word for text in texts for word in re.findall(r"\w+", text) if word[0].islower()
@@ -53,7 +54,7 @@ def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
 
 
 def _continues_sentence(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] | None) -> bool:
-    """Return whether the sentence at the end of a chain goes on in the cue."""
+    """Return whether the last sentence of a chain of cues continues in the given cue."""
     last = chain[-1]
     if last.time is None or cue.time is None or last.is_alone or cue.is_alone:
         return False
@@ -72,9 +73,10 @@ def _bare_lines(segment: Segment) -> list[str]:
 
 
 def _begins_sentence_anew(line: str, before: str, beginnings: frozenset[str] | None) -> bool:
-    """Return whether a line after another begins a sentence: with a capital letter, or as nothing but a number.
+    """Return whether a line begins a new sentence: it starts with a capital letter, or is nothing but a number.
 
-    With `beginnings`, a capital letter counts only in one of these words.
+    A capital letter does not count if `before`, the line before it, is in capitals or ends with a comma, a semicolon or
+    a dash. With `beginnings`, it counts only in one of these words.
     """
     if line.strip(" .,:;!?").isdecimal():
         return True
@@ -87,7 +89,7 @@ def _begins_sentence_anew(line: str, before: str, beginnings: frozenset[str] | N
 
 
 def _is_end(line: str) -> bool:
-    """Return whether a line ends with a sentence, or with what stands in brackets."""
+    """Return whether a line ends with the end of a sentence, a colon, a sign of music or a closing bracket."""
     whole = line.rstrip()
     bare = whole.rstrip(_CLOSING)
     return bare.endswith(_ENDS) or not {")", "]"}.isdisjoint(whole[len(bare) :])

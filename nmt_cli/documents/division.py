@@ -1,4 +1,4 @@
-"""A sentence that was shown in several cues, divided over them again."""
+"""Divides the translation of a sentence that was shown in several cues over these cues."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from itertools import accumulate
 from typing import NamedTuple
 
 MAX_CHARACTERS_PER_SECOND = 17.0
-"""Reading speed that many guidelines for subtitles allow, of spaces too."""
+"""Reading speed that many guidelines for subtitles allow; spaces count as characters."""
 _EMPTY = 1e6
 _TOO_FAST = 10.0
 """Cost of a character that cannot be read in time; a word in the wrong cue costs 1."""
 _SHARE = 0.5
-"""Cost of being a whole sentence away from the share of the text that the source had by this seam."""
+"""Cost of a seam where the share of the translation before it differs by 1 from the share of the source before it."""
 
 
 class Shown(NamedTuple):
-    """A part of a sentence in a cue."""
+    """The part of a source sentence that one cue shows."""
 
     seconds: float
     """Seconds for which the cue is shown, or the share of them that belongs to this sentence."""
     num_characters: int
-    """Characters of the original."""
+    """Characters of this part of the source sentence."""
 
 
 def divided(words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int], shown: Sequence[Shown]) -> list[int]:
-    """Return the numbers of the target words that follow each seam, by dynamic programming.
+    """Return the index of the target word that follows each seam, found by dynamic programming.
 
-    A word should stand in the cue of the words that it is aligned to (`aligned_to` has the source word of each, `seams`
-    the source word that follows each). A cue that could be read in time should remain so, which weighs more.
+    `aligned_to` has the index of the source word of each target word, `seams` the index of the source word that follows
+    each seam, and `shown` the source part of each cue. A word should be in the cue of its source word. A cue that could
+    be read in time should remain so, which weighs more.
     """
     if not seams:
         return []
@@ -56,18 +57,22 @@ def divided(words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int
 def _best_ends(
     best: Sequence[float], lengths: Sequence[int], wrong: Sequence[int], away: Sequence[float], limit: float
 ) -> tuple[list[float], list[int]]:
-    """Return the least cost of a cue that ends before each word, together with the cues before it, and its beginning.
+    """Return, for each word before which a cue may end, the least cost up to this end, and the first word of the cue.
 
-    `best` has the least cost of the cues before it that end before each word. A beginning from which the cue is too
-    long stays so for all later ends, so the best of these is known at once. Of the others, a beginning that is behind
-    another one and as good will never be chosen later than that one: a queue holds those that may still be, the best
-    first. So the time grows with the number of words, and not with its square.
+    For each word, `best` has the least cost of the earlier cues if they end before it, `lengths` the characters before
+    it, `wrong` the words before it that belong to other cues, and `away` the cost of a seam before it. `limit` is the
+    number of characters that can be read in time.
+
+    A cue that is too long from some beginning is so for all later ends, so only the best such beginning is kept. Among
+    the other beginnings, one is dropped as soon as a later one costs less, because the later one also stays short
+    enough for longer. A queue holds the rest, the best first. So the time grows with the number of words, and not with
+    its square.
     """
     new, choices = [], []
     free = [cost - own for cost, own in zip(best, wrong, strict=True)]
-    """Costs of each beginning, apart from what depends on the end."""
+    """Cost of a cue for each beginning, apart from the terms that depend on its end."""
     too_long: tuple[float, int] = (float("inf"), 0)
-    """Least cost, and its beginning, of a cue that is too long, apart from what depends on the end."""
+    """Least cost of a cue that is too long, apart from the terms that depend on its end, and where this cue begins."""
     queue: deque[int] = deque()
     oldest = 0
     for end, length in enumerate(lengths):
@@ -90,6 +95,6 @@ def _best_ends(
 
 
 def limit_of(shown: Shown) -> float:
-    """Return how many characters can be read in time; there is no limit if the original has too many."""
+    """Return the number of characters that can be read in time; infinity if the source part already has more."""
     limit = shown.seconds * MAX_CHARACTERS_PER_SECOND
     return limit if shown.num_characters <= limit else float("inf")

@@ -27,36 +27,37 @@ from nmt_cli.text.language_codes import primary_language
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
-"""Translates lines; weights of attention place the tags, and without them the order of the words does."""
+"""Function that translates lines, with one result each in their order. The attention weights of a result place the
+tags; without them, the order of the words does."""
 MAX_BYTES = 32_000_000
-"""A document is held in memory, several times; catalogues and pages of people are far smaller."""
+"""Largest document, in bytes, as it is held in memory several times. Ordinary catalogues and pages are far smaller."""
 _INVALID = re.compile("[\\0\ud800-\udfff]")
 """Characters of a text that is not valid: a zero byte, or a byte that could not be decoded."""
 
 
 @dataclass(slots=True)
 class DocumentCounts:
-    """Numbers for the report at the end."""
+    """Counts and notes of the translation of a document, for the warnings at the end."""
 
     segments: int = 0
     sentences: int = 0
     put_back: int = 0
-    """Segments with a placeholder that the model lost."""
+    """Segments with a placeholder that the model lost and that was put back."""
     kept: int = 0
-    """Segments with a sentence whose tags and placeholders could not be kept, which stays in the source language."""
+    """Segments with a sentence left in the source language because its tags and placeholders could not be kept."""
     empty: int = 0
-    """Segments with a sentence whose translation is empty, which stays too."""
+    """Segments with a sentence left in the source language because its translation is empty."""
     notes: list[str] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
-    """Languages that the document says its text is in."""
+    """Languages that the document declares for its text."""
 
     def report(self, name: str) -> None:
-        """Say on stderr what was not ordinary."""
+        """Print each warning on stderr, after the name of the document."""
         for warning in self.warnings():
             warn(f"{name}: {warning}")
 
     def warnings(self) -> list[str]:
-        """Return what was not ordinary, a sentence each."""
+        """Return the notes, and the warnings about lost placeholders and untranslated sentences, one string each."""
         found = list(self.notes)
         if self.put_back:
             found.append(
@@ -88,7 +89,7 @@ class Paragraph(NamedTuple):
 
     text: str
     sentences: list[tuple[str, Translation]]
-    """Each sentence as it stands in the text, in order, with the translation that it is made from."""
+    """Each sentence of `text` in order, with the model's translation from which it is made."""
 
 
 def translate_document(
@@ -104,11 +105,12 @@ def translate_document(
 ) -> Translated:
     """Return a document with its text translated and all else as it was.
 
-    The ending of `name` tells the format. `target_lang` is written where the document names its language; None leaves
-    that. With `overwrite`, entries that have a translation are translated again.
+    The ending of `name` tells the format. Where the document declares its language, `target_lang` is written; with
+    None, the declaration stays. With `overwrite`, entries that have a translation are translated again.
 
     Raises:
-        InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
+        InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason, or it would
+            keep translations in another language than `target_lang`.
         KeyError: no format has this ending.
     """
     kind = CONTENTS[{**ENDINGS, ".txt": "text"}[PurePath(inner_name(name)).suffix.lower()]]
@@ -124,7 +126,7 @@ def translate_document(
 
 
 def check_document(name: str, data: bytes) -> None:
-    """Raise `InputError` if a document is too large, or no text."""
+    """Raise `InputError` if a document is larger than `MAX_BYTES`, or is not text."""
     if len(data) > MAX_BYTES:
         line = data.count(b"\n", 0, MAX_BYTES) + 1
         raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
@@ -142,7 +144,10 @@ def _in_place(
     source_lang: str = "",
     overwrite: bool = False,
 ) -> tuple[str, DocumentCounts]:
-    """Return a document with its new segments translated, and the others too if they are to be overwritten."""
+    """Return the text of a document with its untranslated segments translated, and the counts for the report.
+
+    With `overwrite`, segments that have a translation are translated again.
+    """
     document, segments = content.document, []
     num_unfinished = 0
     for segment in content.segments():
@@ -181,9 +186,10 @@ def _in_place(
 
 
 def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str, target_lang: str | None) -> None:
-    """Refuse a document that keeps translations in another language; `name` is what declares it, at `place`.
+    """Refuse a document that keeps translations in another language than the target language.
 
-    A document without a language is in the model's, and regions make no difference.
+    `declared` is the language in the header or attribute `name`, which is at `place`. If it is empty, the translations
+    count as in the target language. Regions make no difference.
 
     Raises:
         InputError: the translations that stay are in another language.
@@ -198,7 +204,7 @@ def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str,
 
 
 def _odd_notes(odd: Sequence[Odd]) -> list[str]:
-    """Return a note for each kind of what could not be read, with its first line."""
+    """Return a note for each kind of unreadable part, with its first line and the number of others."""
     lines: dict[str, list[int]] = {}
     for line, what in sorted(odd):
         lines.setdefault(what, []).append(line)
@@ -212,7 +218,9 @@ def _odd_notes(odd: Sequence[Odd]) -> list[str]:
 def translate_page(
     text: str, translate: Translate, split: Splitter, *, target_lang: str | None, work: Work | None = None
 ) -> str:
-    """Return HTML with its text translated and all else as it was; an encoding that it declares has no meaning here.
+    """Return an HTML page with its text translated and all else as it was; the encoding that it declares is ignored.
+
+    The page then declares `target_lang` as its language; with None, the declaration stays.
 
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
@@ -232,8 +240,8 @@ def translate_paragraphs(
 ) -> list[Paragraph]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
-    One of white space alone gives an empty text. Tags and placeholders are carried across, unless `keeps_codes` is
-    false: then they are text like any other.
+    A paragraph of white space alone gives an empty text. Tags and placeholders are kept in the translation, unless
+    `keeps_codes` is false: then they are text like any other. Counts are added to `counts`.
     """
     work = work or Work()
     segments = []
@@ -249,12 +257,12 @@ def translate_paragraphs(
 
 
 class _Segments(NamedTuple):
-    """The translation of segments."""
+    """The translations of segments, as edits of the document and as sentences."""
 
     edits: list[list[Edit]]
     """The edits of the document that write the translation of each segment."""
     sentences: list[list[tuple[str, Translation]]]
-    """See `Paragraph.sentences`."""
+    """Sentences of each segment, as in `Paragraph.sentences`."""
 
 
 def _translated(
@@ -267,10 +275,10 @@ def _translated(
     keeps_codes: bool,
     content: Content | None = None,
 ) -> _Segments:
-    """Return an edit for each segment; the sentences of all are translated at once, equal ones once.
+    """Return the edits and the sentences of each segment; all sentences are translated in one call, equal ones once.
 
-    With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays as it was.
-    Without it, they are text like any other.
+    With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays untranslated.
+    Without it, they are text like any other. `content` is the document of the segments; None for paragraphs.
     """
     is_document = content is not None and content.HAS_CODES  # else it is text, as paragraphs are
     content = content or Content(EncodedText("", "", "utf-8"), work)
@@ -318,14 +326,14 @@ def _translated(
 
 
 def _text_of(segment: Segment) -> str:
-    """Return the text of a segment in which the habits of its document may be seen."""
+    """Return the text that may show the placeholder conventions of its document; empty if its flags tell them."""
     if any(map(is_format, segment.syntax)):
         return ""
     return "".join(atom.text for atom in segment.atoms if atom.kind is Kind.TEXT)
 
 
 def _put(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-    """Yield what puts the translation of a segment, or of the parts of one, into the document."""
+    """Yield the edits that write the translation of a segment, or of each of its joined parts, into the document."""
     if not segment.parts:
         yield from content.put(segment, chunks)
     for part, chunk in zip(segment.parts, chunks if segment.parts else (), strict=True):
@@ -347,23 +355,26 @@ class _Assembly:
         *,
         is_document: bool,
     ) -> None:
-        """Put translations into the segments; `habits` are those of the whole text, None where codes are not kept."""
+        """Take the items and atoms of each segment, and the translation of each unit, all by the `id` of the object.
+
+        `habits` are the placeholder conventions found in the whole text; None if tags and placeholders are not kept.
+        """
         self._content, self._atoms = content, atoms
         self._items, self._translations, self._counts = items, translations, counts
         self._work, self._habits, self._is_document = work, habits, is_document
         self._attributes: dict[int, list[Edit]] = {}
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
-        """For each segment, its sentences as they were put back, with their translations."""
+        """By the `id` of each segment, its sentences as the document has them now, with their translations."""
 
     def is_lost(self, segment: Segment) -> bool:
-        """Return whether all sentences of a segment without codes have an empty translation: it stays as it is."""
+        """Return whether a segment has no tags or placeholders, and the translations of all its sentences are empty."""
         if any(atom.kind not in (Kind.TEXT, Kind.BREAK, Kind.SEAM) for atom in self._atoms[id(segment)]):
             return False
         units = [item for item in self._items[id(segment)] if isinstance(item, Unit)]
         return bool(units) and not any(self._translations[id(unit)].text.strip() for unit in units)
 
     def of(self, segment: Segment) -> list[str]:
-        """Return what stands between the seams of a translated segment."""
+        """Return the translated text of a segment, cut at its seams into one string for each cue."""
         chunks: list[list[str]] = [[]]
         num_lost = num_kept = num_empty = 0
         lengths = _chunk_lengths(self._atoms[id(segment)])
@@ -412,7 +423,7 @@ class _Assembly:
         return restored(line, translation, segment.spell, shown, signs, finder_of(segment, self._habits))
 
     def _left_unchanged(self, unit: Unit) -> Restored:
-        """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""
+        """Return a sentence untranslated, as the document spells it, because its translation is unusable or equal."""
         chunks: list[list[str]] = [[]]
         for atom in unit.atoms:
             if atom.kind is Kind.SEAM:
@@ -423,7 +434,7 @@ class _Assembly:
 
 
 def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
-    """Return how many characters of text stand between the seams."""
+    """Return the number of characters of text in each part between the seams."""
     lengths = [0]
     for atom in atoms:
         if atom.kind is Kind.SEAM:

@@ -1,6 +1,6 @@
 """Cuts the tags and placeholders out of the text of a document: `%s`, `{name}`, `<0>`, `[b]`, addresses.
 
-What is one is told by the table of conventions (`normalization/conventions.py`).
+The table of conventions (`normalization/conventions.py`) tells them from text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nmt_cli.normalization.placeholders import shown
 from nmt_cli.text.line import CodeKind
 
 ANY = CodeFinder()
-"""Finds the codes of any text."""
+"""Finder of tags and placeholders for any text, without flags or habits."""
 _REFERENCE = re.compile(REFERENCE)
 _KINDS = {
     CodeKind.OPEN: Kind.OPEN,
@@ -31,9 +31,10 @@ _KINDS = {
 def with_codes(
     atoms: Iterable[Atom], finder: CodeFinder = ANY, *, work: Work, has_line_ends: bool = True
 ) -> tuple[Atom, ...]:
-    """Return the atoms with the tags and placeholders that stand in their text as atoms of their own.
+    """Return the atoms with each tag and placeholder in their text as an atom of its own.
 
-    With `has_line_ends`, `<br>` in the text ends a line; in a page, where it has to be escaped, it is a word.
+    With `has_line_ends`, `<br>` in the text ends a line. Without, as for a page, whose text has it only escaped, it is
+    a tag that encloses nothing.
     """
     result: list[Atom] = []
     run: list[Atom] = []
@@ -54,7 +55,8 @@ def _cut_out(run: Sequence[Atom], finder: CodeFinder, work: Work) -> Iterator[At
     text = "".join(atom.text for atom in run)
     is_plain = [atom.raw == atom.text for atom in run]
     number = offset = 0
-    """The next atom, and what is taken of its text; no rest is copied, because an atom may hold many codes."""
+    """Index of the next atom, and the characters of its text that are taken; the rest is not copied, because an atom
+    may hold many codes."""
 
     def take(length: int) -> list[Atom]:
         nonlocal number, offset
@@ -97,5 +99,5 @@ def _as_code(raw: str, text: str, kind: CodeKind, name: str) -> Atom:
 
 
 def untranslated(atom: Atom) -> Atom:
-    """Return the atom of an element whose text stays as it is."""
+    """Return a protected atom as a placeholder, or as a tag that encloses nothing if it has no text."""
     return Atom(atom.raw, shown(atom.text), Kind.PLACEHOLDER if atom.text.strip() else Kind.ALONE)

@@ -1,4 +1,4 @@
-"""Placeholders and tags in the text of a segment; in catalogues, flags such as `c-format` tell which there are."""
+"""Finds placeholders and tags in the text of a segment; in catalogues, flags such as `c-format` tell their kinds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nmt_cli.normalization.code_finder import CodeFinder, is_format
 _FREE_SIGNS = "%"
 """Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
 _COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
-"""Texts for terminals are set in columns by several blanks."""
+"""Several blanks, by which texts for terminals are set in columns, or the text between them."""
 
 
 def cut_codes(segment: Segment, work: Work, habits: frozenset[str] = frozenset()) -> tuple[Atom, ...]:
-    """Return the atoms of a segment with the placeholders and tags in its text, and columns, as atoms of their own.
+    """Return the atoms of a segment with each placeholder, tag and gap between columns in its text as its own atom.
 
-    `habits` are those of the text of its document.
+    `habits` are the names of the placeholder conventions that the text of the document shows.
     """
     atoms = [untranslated(atom) if atom.kind is Kind.PROTECTED else atom for atom in segment.atoms]
     finder = finder_of(segment, habits)
@@ -36,7 +36,7 @@ def cut_codes(segment: Segment, work: Work, habits: frozenset[str] = frozenset()
 
 
 def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
-    """Yield an atom with the blanks between columns of its text as atoms that no sentence goes across."""
+    """Yield an atom with the blanks and tabs between columns of its text as breaks, which no sentence crosses."""
     if atom.kind is not Kind.TEXT or (atom.text != "\t" and atom.raw != atom.text):
         yield atom
     elif atom.text == "\t":
@@ -47,7 +47,7 @@ def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
 
 
 def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
-    """Return the signs of placeholders that the translation of a segment may have though its text lacks them."""
+    """Return the signs of placeholders, such as `%`, that a translation may have though the segment has none."""
     has_arguments = segment.codes is Codes.UNIT and any(
         atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms
     )
@@ -55,7 +55,7 @@ def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
 
 
 def finder_of(segment: Segment, habits: frozenset[str] = frozenset()) -> CodeFinder:
-    """Return what finds the codes of a segment, by its flags, or by the habits of its document."""
+    """Return the finder of placeholders and tags for a segment, set up by its flags and the habits of its document."""
     if segment.codes is Codes.MESSAGE:
         return CodeFinder.of_flags(segment.syntax, habits)
     return CodeFinder(habits=habits, has_numbered=segment.codes is Codes.UNIT)

@@ -1,7 +1,7 @@
-"""The text of a segment cut into units: sentences whose tags are closed within them, and what lies between.
+"""Cuts the text of a segment into units, which are sentences whose tags close within them, and the atoms between.
 
-Sentences are found by sentencex (MIT), which keeps all white space. A tag around several sentences stays where it is,
-and so does what lies at the edge of a sentence.
+Sentences are found by sentencex (MIT), which keeps all white space. Tags around several sentences stay where they are,
+and so do white space and tags at the edges of a sentence.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
 Splitter = Callable[[str], Sequence[str]]
-"""Returns the sentences of a text, which are the text when they are joined."""
+"""Function that splits a text into sentences; joined, they are the text again."""
 _AT_EDGES = (Kind.ALONE, Kind.SEAM)
 _AT_ONCE, _AT_MOST = 50_000, 800_000
-"""Characters that are split at once, and those beyond which a sentence is cut: nothing can stop the splitter, and no
-other thread runs meanwhile."""
+"""Characters that are given to the splitter at once, and the limit to which this number grows for a long sentence. A
+longer sentence is cut: nothing can stop the splitter, and no other thread runs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Unit:
 
 
 Item = Unit | Atom
-"""A sentence, or something that stays as it is."""
+"""A sentence to translate, or an atom that stays as it is."""
 
 
 def splitter(language: str) -> Splitter:
     """Return the function that splits a text in this language into sentences.
 
     Raises:
-        InputError: the extra is not installed.
+        InputError: sentencex, of the extra `documents`, is not installed.
     """
     try:
         from sentencex import segment
@@ -57,7 +57,7 @@ def splitter(language: str) -> Splitter:
 
 
 def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
-    """Return the units of a text and what stands between them, in order."""
+    """Return the sentences of a text and the atoms between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
     for atom in _paired(_merged(atoms), work):
@@ -71,7 +71,7 @@ def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
 
 
 def _merged(atoms: Iterable[Atom]) -> list[Atom]:
-    """Return the atoms with each tag that encloses nothing as one that stands alone, and text in one piece."""
+    """Return the atoms with each opening tag that is closed at once, as in `<b></b>`, joined with its end into one."""
     merged: list[Atom] = []
     for atom in atoms:
         last = merged[-1] if merged else None
@@ -83,9 +83,9 @@ def _merged(atoms: Iterable[Atom]) -> list[Atom]:
 
 
 def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with the tags whose partner stands beyond a break as breaks themselves.
+    """Return the atoms with each tag that is not paired, or whose partner is beyond a break, turned into a break.
 
-    Those without a partner enclose nothing that is known, as in `Usage: open <file>`, and stand alone.
+    A tag whose name is never opened or never closed, as in `Usage: open <file>`, becomes one that encloses nothing.
     """
     ends = {kind: {atom.text for atom in atoms if atom.kind is kind} for kind in (Kind.OPEN, Kind.CLOSE)}
     paired = ends[Kind.OPEN] & ends[Kind.CLOSE]
@@ -108,12 +108,12 @@ def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
 
 
 def fixed(atom: Atom) -> Atom:
-    """Return the atom as one that stays where it is."""
+    """Return an atom as a break, which stays where it is and which no sentence crosses."""
     return Atom(atom.raw, "", Kind.BREAK, atom.inner)
 
 
 def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item]:
-    """Return the units of atoms without a break; a pair of tags around several sentences becomes two breaks."""
+    """Return the sentences of atoms without a break, and the atoms between; tags around several become breaks."""
     text = "".join(atom.shown for atom in run)
     if not any(character.isalpha() for atom in run if atom.kind is Kind.TEXT for character in atom.text):
         return list(run)
@@ -139,9 +139,9 @@ def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item
 
 
 def _ends_of_sentences(text: str, split: Splitter, work: Work) -> Iterator[int]:
-    """Yield the place at which each sentence ends. A long text is split in parts.
+    """Yield the offset at which each sentence of a text ends. A long text is split in parts.
 
-    The last sentence of a part may go on in the next part, so that part begins with it.
+    The last sentence of a part may be incomplete, so the next part begins with it.
     """
     start, length = 0, _AT_ONCE
     while start < len(text):
@@ -159,7 +159,7 @@ def _ends_of_sentences(text: str, split: Splitter, work: Work) -> Iterator[int]:
 
 
 def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
-    """Return the atoms with text cut at the ends of sentences."""
+    """Return the atoms with text cut at `ends`, the offsets in the shown text at which sentences end."""
     cut: list[Atom] = []
     position, waiting = 0, list(reversed(ends))
     for atom in atoms:
@@ -185,7 +185,7 @@ def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
 
 
 def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
-    """Yield the place among the atoms at which each sentence ends: after the tags that close there."""
+    """Yield the index of the atom after each sentence; tags that close at its end belong to it."""
     places = list(accumulate((len(atom.shown) for atom in atoms), initial=0))
     number = 0
     for end in ends:
@@ -198,7 +198,10 @@ def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
 
 
 def _trimmed(atoms: Sequence[Atom]) -> list[Item]:
-    """Return a sentence with what lies at its edges beside it: white space, tags around all of it, tags alone."""
+    """Return a sentence as a unit, with the white space and tags at its edges, and tags around all of it, as atoms.
+
+    A sentence without letters gives atoms only.
+    """
     before: list[Item] = []
     after: list[Item] = []
     middle = [atom for whole in atoms for atom in _white_space_apart(whole)]
@@ -224,7 +227,7 @@ def _trimmed(atoms: Sequence[Atom]) -> list[Item]:
 
 
 def _white_space_apart(atom: Atom) -> Iterator[Atom]:
-    """Yield an atom with the white space at the edges of its text as atoms of their own."""
+    """Yield a text atom as leading white space, text and trailing white space; other atoms as they are."""
     if atom.kind is not Kind.TEXT or atom.raw != atom.text:
         yield atom
         return

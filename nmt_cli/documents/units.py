@@ -1,7 +1,7 @@
-"""A unit as the model sees it, and its translation with everything that the model did not see or may not change.
+"""Turns a sentence into the line that the model reads, and its translation into text as the document spells it.
 
-The steps of `normalization/` take the tags out and put them back. Here their texts are written as the document spells
-them, and a translation that has other placeholders than its unit is refused.
+The steps of `normalization/` take tags and placeholders out and put them back. This module refuses a translation that
+has other placeholders than its sentence.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from nmt_cli.text.line import Line as ReadLine
 from nmt_cli.translation.results import Translation
 
 _MANY_WORDS = 1_000
-"""Words of a sentence from which on they are counted as parts: those of an ordinary one are soon forgotten."""
+"""Number of words of a sentence beyond which each further word counts as a part of the work (see `Work`). The words of
+an ordinary sentence are held only briefly."""
 _MAX_WORD = 1_000_000
-"""Characters of a word beyond which its sentence stays as it is: no other thread runs while it is searched."""
+"""Characters of a translated word beyond which its sentence stays untranslated: no other thread runs while a word is
+searched."""
 _KINDS = {
     Kind.OPEN: CodeKind.OPEN,
     Kind.CLOSE: CodeKind.CLOSE,
@@ -46,7 +48,7 @@ _TAGS, _PLACEHOLDERS = Tags(), Placeholders()
 _REFERENCE = re.compile(REFERENCE)
 _QUOTES = ("'", '"')
 _SIGNS = "%{}<>"
-"""Signs that might make a placeholder, which stay only where the source uses them as text."""
+"""Signs that may form a placeholder; they stay in a translation only if the source has them as text."""
 
 
 class Restored(NamedTuple):
@@ -55,7 +57,7 @@ class Restored(NamedTuple):
     chunks: list[str]
     """Text between the seams, in the document's own spelling; one more than there are seams."""
     num_lost: int
-    """Placeholders that the model lost."""
+    """Number of placeholders that the model lost and that were put back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ class Line:
 
     read: ReadLine
     seams: tuple[int, ...]
-    """The place of each in the text that is read."""
+    """Offset of each seam in the text that the model reads."""
     names: tuple[str, ...]
     """The words by which the model sees the placeholders."""
     source: str
     """The unit as the document writes it."""
     quotes: tuple[tuple[str, str], ...] = ()
-    """Quotes that the document writes in another way, and what they are."""
+    """Quotation marks that the document writes in another way, each as (its spelling, the mark)."""
 
     @property
     def text(self) -> str:
@@ -79,12 +81,12 @@ class Line:
 
     @property
     def is_plain(self) -> bool:
-        """True if the model sees all of it."""
+        """True if the unit has no seams, and the model reads all of it as it is."""
         return not self.read.undos and not self.seams
 
 
 def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
-    """Return the line of a unit; `raw` gives what the translated document writes for a tag."""
+    """Return the line that the model reads for a unit; `raw` returns an atom as the translated document writes it."""
     parts: list[str] = []
     codes: list[Code] = []
     seams: list[int] = []
@@ -127,7 +129,7 @@ def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
 
 
 def _undo_of(line: ReadLine, name: str) -> Undo:
-    """Return what a step has left behind, or what it leaves in a text that it does not change."""
+    """Return the record by which a step can be undone; an empty record if the step changed nothing."""
     is_first = name == _TAGS.name
     nothing = Undo(name, Edits.none(line.raw if is_first else line.text), Tagged(()) if is_first else ())
     return next((undo for undo in line.undos if undo.step == name), nothing)
@@ -143,9 +145,10 @@ def restored(
 ) -> Restored | None:
     """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
 
-    It also has the placeholders of the terms that a glossary has brought in. `signs` are those that it may have though
-    the line lacks them, `finder` finds the tags and placeholders to count. `shown` has the time and the text of each
-    part between the seams, if there are seams.
+    It also keeps the placeholders in terms of a glossary. `spell` returns a text as the document spells it. `shown` has
+    the time and the length of each part between the seams; it is empty without seams. `signs` are signs, such as `%`,
+    that the translation may have though the line lacks them. `finder` finds the tags and placeholders that the
+    translation must have as often as the source.
     """
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
     num_words = len(translation.text.split())
@@ -169,27 +172,30 @@ def restored(
 
 
 class _UnexpectedCodes:
-    """Finds what looks like a placeholder in a translation and stands neither in its source nor in a term."""
+    """Finds text in a translation that looks like a placeholder but is neither in its source nor in a glossary term."""
 
     def __init__(self, line: Line, finder: CodeFinder, brought: Counter[str]) -> None:
-        """Expect the placeholders of the line and those that terms have `brought` into its translation."""
+        """Expect the placeholders of the line, and `brought`, the counts of those in terms of a glossary."""
         names, counts = Names(set(line.names)), finder.counts(line.source)
         # Text of the document may look like a reference only where references are placeholders.
         has_references = any(map(_REFERENCE.fullmatch, line.names))
         self._finder = replace(finder, references="last") if has_references else finder
         self.parted = finder.counts(line.text) - Counter(line.names) - counts
-        """Placeholders that the model sees because the tags within them are gone, such as the address in `a@<b>x.org`.
-        They may stand in the translation, and need not."""
+        """Counts of placeholders that appear only when the tags within them are taken out, such as the address in
+        `a@<b>x.org`. The translation may have them or not."""
         self._others = brought + self.parted
         position, parts = 0, []
         for begin, end in names.spans(line.text):
             parts.append(line.text[position:begin])
             position = end
         self.signs = "".join([*parts, line.text[position:]])
-        """The text beside the placeholders, whose signs may stand in the translation too."""
+        """The text of the line without its placeholders; the signs in it may be in the translation too."""
 
     def of(self, text: str, kept: Sequence[Span], allowed: str) -> Iterator[Span]:
-        """Yield the characters of a translation that must go; those `kept` are placeholders of the source."""
+        """Yield the spans of a translation that must be removed.
+
+        `kept` has the spans of placeholders that are dealt with already, in order; `allowed` the signs that may stay.
+        """
         left = self._others.copy()
         stay = list(kept)
         ends = [end for _, end in kept]
@@ -214,7 +220,7 @@ class _UnexpectedCodes:
                 yield sign.span()
 
     def _codes_of_words(self, text: str) -> Iterator[Span]:
-        """Yield the codes within words: `% d` is none if two words of a translation happen to look like it."""
+        """Yield the spans of tags and placeholders within single words: two words that look like `% d` are text."""
         for begin, end in word_spans(text):
             if may_have_codes(text[begin:end]):
                 for code in self._finder.codes(text[begin:end]):
@@ -232,7 +238,7 @@ class _Writer:
     allowed: str
 
     def restored(self, shown: Sequence[Shown]) -> Restored:
-        """Return the unit in the target language."""
+        """Return the translation with the tags and placeholders of its line, cut at the seams."""
         undo = _undo_of(self.line.read, _PLACEHOLDERS.name)
         changes, num_lost = put_back(undo, self.found, self._unexpected)
         found = self.found.undone(undo, changes)
@@ -248,7 +254,7 @@ class _Writer:
         return self.unexpected.of(text, kept, self.allowed)
 
     def _chunks(self, undo: Undo, found: texts.Translation, codes: Sequence[Span], shown: Sequence[Shown]) -> list[str]:
-        """Return the text of each cue, with the tags of its cue."""
+        """Return the part of the translation for each cue, with the tags that this cue had in the source."""
         alignment = found.alignment or in_order(found.source, found.text)
         reading = Reading.of(undo.edits, undo.data, alignment)
         words = reading.words_of(found, alignment)
@@ -273,12 +279,15 @@ class _Writer:
         return chunks
 
     def _seams(self) -> list[int]:
-        """Return the places of the seams in the text that has its placeholders as the document writes them."""
+        """Return the offsets of the seams in the line with placeholders written as in the document."""
         back = _undo_of(self.line.read, _PLACEHOLDERS.name).edits.inverse()
         return [back.new_span(seam, seam)[0] for seam in self.line.seams]
 
     def _written(self, text: str, span: Span, changes: Iterable[Change], codes: Sequence[Span]) -> str:
-        """Return some characters of a translation as the document spells them, between its tags and placeholders."""
+        """Return a span of a translation as the document spells it.
+
+        `changes`, such as insertions of tags, are made; the placeholders at the spans `codes` are copied unchanged.
+        """
         begins = [begin for begin, _ in codes]
         kept = [
             Change(begin, end, text[begin:end])
@@ -298,7 +307,7 @@ class _Writer:
 
 
 def _places_of(changes: Sequence[Change], source: str) -> list[Span]:
-    """Return where the placeholders of the source stand in the new text; signs that were put back with one are text."""
+    """Return the spans of the source's placeholders in the changed text, without signs that were put back with them."""
     found: list[Span] = []
     grown = 0
     for change in sorted(changes, key=lambda one: (one.begin, one.end)):

@@ -1,1 +1,2 @@
-"""A trained model for places without nmt: a room for each format, and the model card that goes with all of them."""
+"""Export of a trained model to places without nmt: a package for each format, and the model card that goes with all
+of them."""

@@ -1,8 +1,8 @@
 """The model card: what a model is, what it was trained on, how good it is, and what it cannot do.
 
 Markdown with the YAML front matter of the usual model hubs (Mitchell et al., "Model Cards for Model Reporting", 2019).
-What the model directory does not know is said to be unknown. Paths are shown without their directories, which belong to
-the machine of the training.
+Facts that the model directory does not hold are given as unknown. Paths are shown without their directories, which
+belong to the machine of the training.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ class Measured:
 
     name: str
     models: tuple[str, ...]
-    """The model directories, without what stands above them; several are an ensemble."""
+    """Names of the model directories, without the directories above them; several models are an ensemble."""
     checkpoints: tuple[str, ...]
     fingerprints: tuple[str, ...]
     """`Experiment.fingerprint` of each model; reports of earlier versions have none."""
     scores: Mapping[str, tuple[float, str]]
     """By metric: score and signature."""
     files: tuple[str, ...]
-    """Source and references."""
+    """File names of the source and of the references."""
     asked_checkpoint: str
     is_configured: bool
-    """False: a set that was given on the command line, or that the configuration now has with other files."""
+    """False if the set was given on the command line, or if the configuration now has it with other files."""
     length_penalty: float | None
-    """The length penalty, where it was chosen on the dev set; None: it is the default."""
+    """Length penalty that was chosen on the dev set; None if the default was used."""
 
     @property
     def command(self) -> str:
-        """The command that gives these scores."""
+        """The command of `nmt evaluate` that gives these scores."""
         words = ["nmt", "evaluate", *(word for model in self.models for word in ("--model", model))]
         words += ["--checkpoint", self.asked_checkpoint] if self.asked_checkpoint != "best" else []
         if self.is_configured:
@@ -81,13 +81,13 @@ def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text that means nothing but itself in Markdown: no markup, no cell of a table, no line of its own."""
+    """Return a text on one line and escaped, so that Markdown shows it as it is, also in a cell of a table."""
     one_line = re.sub(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text)
     return re.sub(r"([\\`*\[\]<>|&#~$])|(?<!\w)_|_(?!\w)", lambda found: f"\\{found[0]}", one_line)
 
 
 def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
-    """Return what hubs search by."""
+    """Return the values of the front matter, by which hubs search."""
     configs = [model.config for model in models]
     languages = dict.fromkeys(language for config in configs for language in config.data.languages)
     licences = {config.data.licence for config in configs}
@@ -145,7 +145,8 @@ class _Model:
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
         made_by = Provenance(experiment.improvement_path)
         self.improved_from = made_by.texts() if made_by.path.is_file() else None
-        """The texts that `nmt improve` was given, which the configuration of its last training does not name."""
+        """The texts that `nmt improve` was given, which the configuration of its last training does not name; None
+        if it did not make the model."""
         self.measured = [
             # The directory may have been renamed since.
             replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
@@ -153,7 +154,7 @@ class _Model:
         ]
 
     def is_of_this_model(self, measured: Measured) -> bool:
-        """Return whether scores are of this checkpoint alone."""
+        """Return whether scores were measured with this checkpoint alone."""
         if measured.fingerprints:
             return measured.fingerprints == (self.fingerprint,)
         return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
@@ -166,7 +167,7 @@ class _Model:
         return list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
 
     def result(self, measured: Measured) -> dict[str, Any]:
-        """Return the scores of a set as hubs read them."""
+        """Return the scores of a test set as an entry of `model-index` in the front matter."""
         data = self.config.data
         of_test = (data.direction_of(test) for test in data.test if test.name == measured.name)
         direction = next(of_test, data.directions[0])
@@ -235,7 +236,10 @@ class _Model:
             yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
 
     def _known_corpora(self) -> dict[str, CorpusRecord]:
-        """Return what the cache remembers of the training text. It may hold texts of earlier attempts too."""
+        """Return the cache's records of the training corpora, by name.
+
+        Records of earlier attempts are left out only if they and the checkpoint have digests of their texts.
+        """
         from nmt_cli.data.store import records
 
         try:
@@ -345,7 +349,7 @@ class _Model:
 
 
 def _measured(experiment: Experiment) -> list[Measured]:
-    """Return the sets of the report, in its order. What cannot be read there is left out."""
+    """Return the scores of the test sets in the report of `nmt evaluate`, in its order; none if it cannot be read."""
     try:
         entries = read_report(experiment.reports_path / REPORT)
     except InputError:
@@ -388,7 +392,7 @@ def _score(value: Any) -> tuple[float, str] | None:
 
 
 def _epochs(checkpoint: Path) -> str:
-    """Return the epochs after which a checkpoint was written. An average of checkpoints has none."""
+    """Return the number of epochs after which a checkpoint was written; `unknown` for an average of checkpoints."""
 
     try:
         epochs = read_progress(checkpoint).get("epochs_done")
@@ -398,7 +402,7 @@ def _epochs(checkpoint: Path) -> str:
 
 
 def _code(text: str) -> Lines:
-    """Yield a block of code that no run of backquotes in it can end."""
+    """Yield the lines of a block of code in Markdown, with a fence that no run of backquotes in the text can end."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield f"{fence}sh"

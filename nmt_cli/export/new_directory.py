@@ -1,4 +1,4 @@
-"""A new directory, or an empty one that is filled, for what an export writes."""
+"""A directory for the files of an export, which must be new or empty."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from nmt_cli.system.files import make_directory, no_space, sibling_name, sync
 def new_directory(path: Path) -> Iterator[Path]:
     """Yield a directory to fill; it becomes `path` only if the block succeeds. Nothing is ever replaced.
 
-    An empty directory stays the one that it is, with its mode and what is mounted there, and gets the files.
+    If `path` is an empty directory, that directory stays, with its mode and what is mounted there, and gets the files.
 
     Raises:
-        InputError: something stands there that is no empty directory, or no directory can be made there.
+        InputError: `path` exists and is not an empty directory, or no directory can be made or filled there.
+        NmtError: the disk is full.
     """
     check_new_directory(path)
     whole = Path(os.path.abspath(path))
@@ -51,7 +52,11 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def _move(directory: Path, whole: Path) -> None:
-    """Move what a directory holds into an empty one; if it fails, nothing has moved."""
+    """Move the files of a directory into an empty one, all or none.
+
+    Raises:
+        InputError: a file cannot be moved.
+    """
     moved: list[str] = []
     try:
         for name in sorted(os.listdir(directory)):
@@ -64,7 +69,10 @@ def _move(directory: Path, whole: Path) -> None:
 
 
 def check_new_directory(path: Path, beside: str = "") -> None:
-    """Raise `InputError` where `new_directory` would refuse, for a look before the work; `beside` may be there."""
+    """Raise `InputError` if `path` exists and is not an empty directory, as a check before the work of an export.
+
+    An entry of the directory with the name `beside` is allowed.
+    """
     try:
         is_free = not os.path.lexists(path) or (not path.is_symlink() and not {*os.listdir(path)} - {beside})
     except OSError:  # a file, or a directory that may not be read

@@ -19,7 +19,7 @@ SAMPLE_ROWS = 2_000
 
 
 class NoText(str):
-    """A cell of a spreadsheet that is no text, such as a date, though a program might write it as one."""
+    """A cell of a spreadsheet that is not text, such as a date, even if a program would write it as text."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ _SIDES = (
     {"target", "tgt", "trg", "translation", "translated", "zieltext", "übersetzung", "texte cible", "cible",
      "traduction", "traducción", "traduzione", "tradução", "перевод", "vertaling", "tłumaczenie"},
 )  # fmt: skip
-"""Names of the columns of the two sides."""
+"""Names of columns with source texts, and of columns with their translations, in small letters."""
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _UNFINISHED = frozenset(
@@ -55,16 +55,17 @@ _OTHER_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Numbers of columns, from 0."""
+    """The columns of a table that hold source and target, as indices from 0."""
 
     source: int
     target: int
     width: int
-    """Cells of the header row, or else in most rows; a row with more text has a separator in its text."""
+    """Number of cells in the header row, or else in most rows; a row with more cells of text has a separator in its
+    text."""
     has_header: bool = False
     attribution: int | None = None
     reason: str = ""
-    """Why these, for the user."""
+    """Evidence by which the columns were chosen, for the user, such as `the words in them`."""
 
 
 def rows_as_pairs(
@@ -75,9 +76,13 @@ def rows_as_pairs(
     *,
     is_grid: bool = False,
 ) -> Iterator[Found]:
-    """Yield the two sides of each row, and count the rows that do not have them, or that the table calls unfinished.
+    """Yield the source and target of each row; count rows that lack them, or that the table calls unfinished.
 
-    In a grid, such as a spreadsheet, no separator can stand in the text, so rows may have any number of cells.
+    `rows` has the place (a line number or a cell) and the cells of each row. In a grid, such as a spreadsheet, no
+    separator can be in the text, so rows may have any number of cells.
+
+    Raises:
+        InputError: it is not certain which columns are meant; the message has the commands that settle it.
     """
     rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)  # so the header comes first
     sample = list(islice(rows, SAMPLE_ROWS))
@@ -117,7 +122,10 @@ def rows_as_pairs(
 
 
 def unfinished_state(fields: Iterable[tuple[str, object]]) -> str | None:
-    """Return the state of a translation if one of its fields, each a name and a value, says that it is unfinished."""
+    """Return the state that marks a translation as unfinished, in small letters; None if no field has one.
+
+    Each field is a name and a value. `_STATES` has the names that count, and the states of unfinished translations.
+    """
     for name, value in fields:
         word = str(value).strip().lower()
         if word in _STATES.get(name.strip().lower(), ()):
@@ -134,7 +142,13 @@ def rows_as_texts(
     *,
     is_grid: bool = False,
 ) -> Iterator[Found]:
-    """Yield the cells of one column, each as both sides."""
+    """Yield each cell of the column in a language as a pair, with the same text as source and as target.
+
+    `asked` is the number, from 1, or the header of the column; None to find it.
+
+    Raises:
+        InputError: it is not certain which column is meant; the message has the commands that settle it.
+    """
     rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)
     sample = list(islice(rows, SAMPLE_ROWS))
     column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
@@ -150,7 +164,7 @@ def rows_as_texts(
 
 
 def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[Found]:
-    """Yield the two sides of a row."""
+    """Yield the pair of a row; if a side is no text, count the row as skipped instead."""
     if isinstance(source, NoText) or isinstance(target, NoText):
         report.skip("a date, a formatted number or the like, which is not text", f"{name}:{place}")
     else:
@@ -160,17 +174,18 @@ def _pair(place: str | int, source: str, target: str, name: str, report: ImportR
 def _with_cuts(
     rows: Iterable[tuple[str | int, list[str]]], width: int, *, has_parts: bool
 ) -> Iterator[tuple[tuple[str | int, list[str]], bool]]:
-    """Yield each row, and whether it is a part of one whose cell broke over lines; with a width of 0, none is.
+    """Yield each row, and whether it is only a part of a row, because a line break cut one of the cells.
 
-    Parts of a row have its cells together, and one more for each break: a row of 4 cells becomes rows of 2 and 3, or
-    of 1, 2 and 3. A break in its last cell leaves a whole row and one of one cell, a break in its first the reverse.
-    No part but the last ends with a sentence, except before a single cell of a table with several columns. Without
-    `has_parts`, short rows are whole.
+    `width` is the number of cells in a whole row; with 0, no row is a part. The parts of a row have its cells together,
+    and one more for each break: a row of 4 cells becomes rows of 2 and 3, or of 1, 2 and 3. A break in the last cell
+    leaves a whole row and a row of one cell, a break in the first cell the reverse. No part but the last ends with the
+    end of a sentence, except before a single cell of a table with several columns. Without `has_parts`, short rows
+    count as whole.
     """
     waiting: list[tuple[tuple[str | int, list[str]], bool]] = []
-    """Rows of which the next one tells whether they are parts, each with whether it is a part already."""
+    """Rows that the next row may show to be parts, each with whether it is known to be a part already."""
     is_begin = False
-    """True if the last row is a single cell with which a row begins."""
+    """True if the row before is a single cell that may be the beginning of a row."""
     for row in rows:
         cells = row[1]
         is_single = width > 1 and len(cells) == 1 and bool(cells[0].strip())
@@ -198,12 +213,14 @@ def _goes_on(cells: Sequence[str]) -> bool:
 
 
 def _has_parts(sample: Sequence[tuple[str | int, list[str]]], width: int) -> bool:
-    """Return whether short rows may be parts of others: not if most rows lack a cell."""
+    """Return whether short rows may be parts of others: at least a quarter of the rows have `width` cells."""
     return 4 * sum(len(cells) == width for _, cells in sample) >= len(sample)
 
 
 def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: str | None) -> tuple[int, int, bool]:
-    """Return the column with the text in one language, the number of columns, and whether there is a header row.
+    """Return the index of the column in one language, the number of columns, and whether there is a header row.
+
+    `asked` is the number, from 1, or the header of the column; None to find it.
 
     Raises:
         InputError: several columns are possible; the message has the commands that settle it.
@@ -233,10 +250,11 @@ def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: st
 def choose_columns(
     rows: Sequence[list[str]], name: str, languages: Languages, asked: str | None, *, is_grid: bool = False
 ) -> Columns:
-    """Choose the columns of source and target.
+    """Return the columns of source and target: those that `asked` (--columns) names, or else the likely ones.
 
     Raises:
-        InputError: there are not two, or several choices are possible; the message has the commands that settle it.
+        InputError: there is one column only, or several choices are possible; the message has the commands that settle
+            it.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
@@ -284,17 +302,17 @@ def choose_columns(
 
 
 def _without_repeated_cells(rows: Sequence[list[str]]) -> list[str]:
-    """Return the first row with nothing in place of cells that half of the rows below repeat: those name no column."""
+    """Return the first row, with cells emptied that at least half of the rows below repeat: they name no column."""
     below = rows[1:]
     num_same = [sum(len(row) > c and row[c] == cell for row in below) for c, cell in enumerate(rows[0])]
     return ["" if 2 * n >= len(below) > 0 else cell for cell, n in zip(rows[0], num_same, strict=True)]
 
 
 def is_header(row: list[str], languages: Languages | None = None, body: Sequence[list[str]] = ()) -> bool:
-    """Return True if two cells are different names of sides or languages, or every cell names one or is no text.
+    """Return whether a row is a header: two cells name both sides or two languages, or all cells are usual headers.
 
-    The name of one of the languages asked for is enough if all cells are short, and so is a name in another script
-    than the cells of its column.
+    If `languages` is given and all cells are short, one cell with the name of one of these languages is enough, and so
+    is a cell in another script than the longer cells below it, which are in `body`.
     """
     cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
     if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if other_language(cell)}) > 1:
@@ -315,7 +333,7 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
 
 
 def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bool:
-    """Return whether the cells of a column are in another script than its name, and longer."""
+    """Return whether all cells of a column are longer than its name and in another script, Latin or not."""
     cells = [cell for cell in _column_cells(body, column) if _LETTER.search(cell)]
     if len(cells) < 2 or not _LETTER.search(name):
         return False
@@ -324,7 +342,7 @@ def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bo
 
 
 def _like_sentences(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int]:
-    """Return columns, those first whose cells have most words; two that are alike stay in their order."""
+    """Return columns by the number of words in their cells, most first; the first two are in the order of the table."""
 
     def num_words(column: int) -> float:
         cells = [cell for cell in _column_cells(rows, column) if _LETTER.search(cell)]
@@ -335,7 +353,7 @@ def _like_sentences(rows: Sequence[list[str]], columns: Iterable[int]) -> list[i
 
 
 def _names_side(cell: str) -> bool:
-    """Return True for a language, such as `English text`, and for words of headers alone: `Free text` may be a text."""
+    """Return whether a cell names a language, as `English text`, or has words of headers only, unlike `Free text`."""
     words = [word for word in re.split(r"[\W_]+", cell) if word]
     is_short = len(words) <= 3 and not cell.endswith((".", "!", "?"))
     is_header = bool(HEADER_WORDS.intersection(words)) and {*words} <= HEADER_WORDS | _OTHER_HEADERS
@@ -346,7 +364,7 @@ def _named(header: list[str], body: Sequence[list[str]], name: str, languages: L
     """Return the columns of source and target that the header names, or None if it does not name both.
 
     Raises:
-        InputError: it names other languages.
+        InputError: the header names other languages.
     """
     in_language = [_column_of(header, body, language) for language in languages]
     if primary_language(languages.source) != primary_language(languages.target) and None not in in_language:
@@ -364,7 +382,7 @@ def _named(header: list[str], body: Sequence[list[str]], name: str, languages: L
 
 
 def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> int | None:
-    """Return the only column whose header names a language."""
+    """Return the index of the only column whose header names a language; None if none or several do."""
     found = named_by(header, language)
     if language.lower() in LIKE_NUMBERS:
         found = [column for column in found if _is_text(body, column)]
@@ -372,7 +390,7 @@ def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> i
 
 
 def _share(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
-    """Return True if nine of ten filled cells of a column pass the test."""
+    """Return whether at least nine of ten filled cells of a column pass the test."""
     cells = [cell for cell in _column_cells(rows, column) if cell.strip()]
     return bool(cells) and sum(bool(test(cell)) for cell in cells) >= 0.9 * len(cells)
 
@@ -382,7 +400,7 @@ def _column_cells(rows: Sequence[list[str]], column: int) -> list[str]:
 
 
 def _is_text(rows: Sequence[list[str]], column: int) -> bool:
-    """Return False for numbers, addresses, codes of languages, and columns that are mostly empty."""
+    """Return whether a column holds text: not numbers, addresses or codes of languages, and not mostly empty cells."""
     if _share(rows, column, other_language):
         return False
     if _share(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
@@ -391,7 +409,11 @@ def _is_text(rows: Sequence[list[str]], column: int) -> bool:
 
 
 def two_parts(asked: str) -> list[str]:
-    """Return the two columns or fields that --columns names, source first; `InputError` where they are not two."""
+    """Return the two columns or fields that --columns names, source first.
+
+    Raises:
+        InputError: `asked` does not name two.
+    """
     parts = [part.strip() for part in asked.split(",")]
     if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
         raise InputError(f"--columns {asked}: give two columns, source first, such as --columns 1,2")
@@ -399,7 +421,7 @@ def two_parts(asked: str) -> list[str]:
 
 
 def _has_names(row: list[str], asked: str | None) -> bool:
-    """Return True if --columns names cells of the row; a number beside a name counts as a column."""
+    """Return whether --columns gives at least one name, and the row has all of them; a number counts as a column."""
     names = [part for part in two_parts(asked) if not part.isdecimal()] if asked is not None else []
     return bool(names) and {*names} <= {cell.strip() for cell in row}
 

@@ -34,7 +34,7 @@ def read_csv(
 
 
 def _is_separator_line(line: str) -> bool:
-    """Return True for `sep=;`, by which Excel is told the separator."""
+    """Return whether a line is of the form `sep=;`, which tells Excel the separator."""
     return len(line) == 5 and line.lower().startswith("sep=")
 
 
@@ -44,11 +44,11 @@ class _CutRows(NamedTuple):
     delimiter: str
     rows: list[list[str]]
     is_strict: bool
-    """Quotes stand as they should."""
+    """True if quotes are only where CSV allows them."""
 
     @property
     def share(self) -> float:
-        """The share of the rows that have the usual number of cells; 0 if that is one."""
+        """Share of the rows that have the most frequent number of cells; 0 if this number is 1."""
         widths = [len(row) for row in self.rows]
         usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
         return widths.count(usual) / len(widths) if usual > 1 else 0.0
@@ -64,13 +64,15 @@ class _CutRows(NamedTuple):
 
 
 def find_delimiter(name: str, head: str) -> str:
-    """Return the character that separates the cells in most rows alike.
+    """Return the character that cuts most rows into the same number of cells.
 
-    The separator that gives all rows the same number of cells goes before those that do not, then the one with which
-    the first row names columns, and then those that are no commas of sentences or numbers.
+    A first line such as `sep=;` decides. Else these tests are made in turn, and each keeps the separators that pass it,
+    or all if none does: quotes are where CSV allows them; all rows have the same number of cells; the first row names
+    columns; the separator is no comma of sentences or numbers. Those that then fit clearly fewer rows than the best are
+    left out.
 
     Raises:
-        InputError: there is none, or several are left.
+        InputError: no separator is left, or several are.
     """
     lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _is_separator_line(lines[0]):
@@ -107,7 +109,7 @@ def shown_separator(separator: str) -> str:
 
 
 def _rows(lines: list[str], delimiter: str) -> tuple[list[list[str]], bool]:
-    """Return the rows that a separator gives, and False if quotes do not stand as they should with it.
+    """Return the rows that a separator gives, and whether quotes are only where CSV allows them.
 
     A cell that is still open after the last line may be closed after the head of the file.
     """

@@ -1,4 +1,4 @@
-"""The characters of a document and back to its bytes, without a change where the text has none."""
+"""Decodes a document and encodes it again, without a change to the bytes where the text has none."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.system.errors import InputError
 
 Charset = Callable[[bytes], re.Match[bytes] | None]
-"""Returns a match whose first group is the encoding that a document declares."""
+"""Function that returns a match whose first group is the encoding that a document declares, or None."""
 MAX_BYTES = 1 << 29
-"""A document is held in memory."""
+"""Largest size of a document in bytes, because it is held in memory."""
 _NOT_BACK = "its encoding, {}, cannot be written back unchanged, so the output is in UTF-8"
 _HEAD = 1 << 16
-"""Bytes in which a document declares its encoding."""
+"""Number of bytes at the beginning in which a document declares its encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """A decoded document; a byte order mark is its first character, and a byte that is not valid a lone surrogate."""
+    """A decoded document. A byte order mark is its first character; each byte that is not valid is a lone surrogate."""
 
     name: str
     """The name in messages."""
     text: str
     codec: str
-    """The encoding in which it is written again."""
+    """Python's name of the encoding in which the document is written again."""
     notes: tuple[str, ...] = ()
     """Warnings about its encoding."""
     is_mended: bool = False
-    """The encoding that it declares is not `codec`, and has to be changed."""
+    """True if the declaration of the encoding in the document has to be changed to UTF-8."""
 
     @property
     def newline(self) -> str:
-        """The character that is counted for the number of a line."""
+        """The character that is counted for line numbers: a line feed, or CR in a text with CRs only."""
         return "\r" if "\r" in self.text and "\n" not in self.text else "\n"
 
     def refuse(self, place: int, problem: str) -> NoReturn:
-        """Raise `InputError` that names the line of a place."""
+        """Raise `InputError` with a problem and the line of the offset `place`."""
         self.refuse_line(self.text.count(self.newline, 0, place) + 1, problem)
 
     def refuse_line(self, line: int, problem: str) -> NoReturn:
-        """Raise `InputError` that names a line."""
+        """Raise `InputError` with a problem and the number of its line."""
         raise InputError(f"{self.name}:{line}: {problem}")
 
 
@@ -58,15 +58,22 @@ def declared_charset(data: bytes, charset: Charset) -> str | None:
 
 
 def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | None = None) -> TextFacts:
-    """Return the encoding of a document: as asked, in Unicode, as it declares, or as is likely; `InputError` if none.
+    """Return the encoding of a document: the one asked for, else Unicode, else the one it declares, else a likely one.
 
     Bytes that are valid UTF-8 beyond ASCII are UTF-8, whatever is declared.
+
+    Raises:
+        InputError: no encoding fits, several do, or the one that is asked for is unknown.
     """
     return text_facts(given, languages, asked, declared_charset(given.head(_HEAD), charset))
 
 
 def decoded(given: Input, facts: TextFacts) -> EncodedText:
-    """Return the characters of a document in the encoding that `facts_of` has found."""
+    """Return the document, decoded from the encoding that `facts_of` has found.
+
+    Raises:
+        InputError: the document is larger than `MAX_BYTES`, or is not valid in this encoding.
+    """
     if sum(map(len, given.chunks())) > MAX_BYTES:
         raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
     data = b"".join(given.chunks())
@@ -97,9 +104,12 @@ def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) 
 
 
 def document_of(name: str, data: bytes, charset: Charset, languages: Languages) -> EncodedText:
-    """Return the characters of a document that is to be written again, and the encoding for it.
+    """Return a decoded document, with the encoding in which it is to be written again.
 
-    A valid encoding that it declares stays, and so does Unicode. Of others UTF-8 is made.
+    A declared encoding stays if the bytes are valid in it, and so does Unicode. All others become UTF-8.
+
+    Raises:
+        InputError: the encoding is not certain, or the document is larger than `MAX_BYTES`.
     """
     given = Input(name, data=data)
     try:
@@ -132,7 +142,8 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
 def encoded(document: EncodedText, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
     """Return the bytes of a translated text, and a note if they are in another encoding than the document's.
 
-    With `has_references`, `&#...;` stands for what the encoding lacks.
+    With `has_references`, characters that the encoding lacks become references `&#...;`. Without, the bytes are UTF-8
+    if it lacks any.
     """
     errors = "surrogateescape" if document.codec == "utf-8" else "xmlcharrefreplace" if has_references else "strict"
     try:
@@ -144,6 +155,6 @@ def encoded(document: EncodedText, text: str, charset: Charset, *, has_reference
 
 
 def _mended(data: bytes, charset: Charset) -> bytes:
-    """Return a document in UTF-8 that declares it, if it declares an encoding."""
+    """Return a document in UTF-8 with the encoding that it declares, if any, replaced by UTF-8."""
     found = charset(data)
     return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]

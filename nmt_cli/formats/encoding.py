@@ -26,7 +26,7 @@ _WIDER = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
-"""By the Encoding Standard of WHATWG, for names that Python reads more narrowly."""
+"""Larger encodings that the WHATWG Encoding Standard reads under these names, which Python reads more narrowly."""
 _NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 
@@ -37,13 +37,13 @@ class TextFacts:
     encoding: str
     """Name of the encoding for messages: `UTF-8`, `cp1252`."""
     codec: str
-    """Name for Python."""
+    """Python's name of the encoding."""
     line_ends: str
-    """`LF`, `CRLF`, `CR`, `mixed` or `none`."""
+    """`LF`, `CRLF`, `CR`, `mixed`, `mostly CR` or `none`."""
     has_mark: bool = False
-    """A byte order mark stands at the beginning."""
+    """True if the text begins with a byte order mark."""
     is_broken: bool = False
-    """Some lines are not valid in the encoding."""
+    """True if some lines are not valid in the encoding."""
 
     def __str__(self) -> str:
         mark = " with byte order mark" if self.has_mark else ""
@@ -52,7 +52,9 @@ class TextFacts:
 
 
 def text_facts(given: Input, languages: Languages, asked: str | None = None, declared: str | None = None) -> TextFacts:
-    """Read a text once and tell how it is encoded: as it is asked for, in Unicode, as it declares, or as is likely.
+    """Return the encoding and the line ends of a text.
+
+    The encoding is the one asked for, else Unicode if the bytes show it, else the declared one, else a likely one.
 
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.
@@ -79,7 +81,7 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
 
 
 def _is_valid(given: Input, codec: str, *, has_controls: bool = True) -> bool:
-    """Return whether a text can be read in an encoding, and then has no control characters if it may have none."""
+    """Return whether a text is valid in an encoding and, without `has_controls`, has no characters U+0080 to U+009F."""
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         for chunk in given.chunks():
@@ -93,7 +95,7 @@ def _is_valid(given: Input, codec: str, *, has_controls: bool = True) -> bool:
 
 
 def is_plainly_utf8(given: Input) -> bool:
-    """Return True for valid UTF-8 with characters beyond ASCII, which text in another encoding hardly ever is."""
+    """Return whether a text is valid UTF-8 with characters beyond ASCII; text in another encoding hardly ever is."""
     return _is_valid(given, "utf-8") and not all(chunk.isascii() for chunk in given.chunks())
 
 
@@ -101,7 +103,7 @@ def text_codec(encoding: str) -> str:
     """Return Python's name of an encoding.
 
     Raises:
-        LookupError: it is not known, or no encoding of whole texts, such as hex, rot13 or idna.
+        LookupError: the encoding is not known, or is not one of whole texts, such as hex, rot13 or idna.
     """
     try:
         name = codecs.lookup(encoding).name
@@ -116,7 +118,8 @@ def text_codec(encoding: str) -> str:
 def declared_codec(declared: str) -> str:
     """Return Python's name of the encoding that a text declares in ASCII characters.
 
-    It is UTF-8 where UTF-16 or UTF-32 is declared, as some programs do: a text in these has zero bytes.
+    For a declaration of UTF-16 or UTF-32, which some programs write by mistake, it is UTF-8: a text in UTF-16 or UTF-32
+    has zero bytes, so its declaration could not be read.
 
     Raises:
         LookupError: as `text_codec` does.
@@ -126,7 +129,7 @@ def declared_codec(declared: str) -> str:
 
 
 def wider_codec(codec: str) -> str | None:
-    """Return the larger encoding that browsers read under the name of another one, or None."""
+    """Return the larger encoding that browsers use for a text declared in `codec`; None if there is none."""
     return _WIDER.get(codec)
 
 
@@ -135,7 +138,11 @@ def _has_zero_bytes(codec: str) -> bool:
 
 
 def asked_codec(asked: str) -> str:
-    """Return Python's name of the encoding that --encoding names; `InputError` where it is none of texts."""
+    """Return Python's name of the encoding that --encoding names.
+
+    Raises:
+        InputError: the encoding is not known, or is not one of whole texts.
+    """
     try:
         return text_codec(asked)
     except LookupError:
@@ -148,7 +155,7 @@ def _asked(given: Input, asked: str) -> TextFacts:
 
 
 def _declared(given: Input, declared: str) -> TextFacts | None:
-    """Return the encoding that a text declares, or None where it is not known or the text is not valid in it."""
+    """Return the facts of a text in the encoding that it declares; None if that is unknown or the text is invalid."""
     try:
         codec = declared_codec(declared)
     except LookupError:
@@ -188,7 +195,10 @@ def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False,
 
 
 def _odd_lines(given: Input) -> tuple[int, bytes]:
-    """Return the number of lines with valid UTF-8 beyond ASCII, and the first that are not valid, a sample."""
+    """Return the number of lines with valid UTF-8 beyond ASCII, and a sample: the first lines that are not valid UTF-8.
+
+    Reading ends when the sample has more than `SAMPLE_BYTES`.
+    """
     num_valid, sample = 0, bytearray()
     with given.open() as stream:
         rest = b""
@@ -213,7 +223,13 @@ def _odd_lines(given: Input) -> tuple[int, bytes]:
 
 
 def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None) -> Iterator[str]:
-    """Yield the lines with their line ends. A lone CR ends one only where most lines end so, or as `universal` says."""
+    """Yield the lines of a text with their line ends.
+
+    A lone CR ends a line if `universal` is true, or if it is None and most lines end in CR.
+
+    Raises:
+        InputError: a line is not valid in the encoding, or has `MAX_LINE_CHARACTERS` or more.
+    """
     newline = "" if (facts.line_ends in ("CR", "mostly CR") if universal is None else universal) else "\n"
     with given.open() as stream:
         reader = io.TextIOWrapper(
@@ -239,6 +255,6 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
 
 
 def text_head(given: Input, facts: TextFacts) -> str:
-    """Return the beginning of the text, for recognising its format."""
+    """Return the beginning of a text for recognising its format: whole lines, at most 65,536 characters."""
     text = codecs.getincrementaldecoder(facts.codec)("replace").decode(given.head(1 << 18))
     return text if len(text) < 1 << 16 else text[: 1 << 16].rpartition("\n")[0] or text[: 1 << 16]

@@ -30,10 +30,10 @@ _APART = frozenset(
      "optgroup", "option", "p", "param", "plaintext", "pre", "search", "section", "select", "source", "summary",
      "table", "tbody", "td", "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp")
 )  # fmt: skip
-"""Elements that part texts: what a page shows as a block, and fields of forms. All others stand within a sentence, also
-those that HTML does not know."""
+"""Elements that separate texts: those that a page shows as blocks, and fields of forms. All others may be within a
+sentence, even those that HTML does not know."""
 _HIDDEN = frozenset(("rp", "rt", "rtc", "script", "style", "template"))
-"""Elements that are no words of the sentence around them; the text of `ruby` stays where it is, untranslated."""
+"""Elements whose content is no part of the sentence around them. Readings of `ruby` stay in place, untranslated."""
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
@@ -56,7 +56,8 @@ _OF_ELEMENT = {
     "optgroup": "label", "option": "label", "track": "label", "th": "abbr", "table": "summary", "meta": "content",
     "input": "value",
 }  # fmt: skip
-"""The attribute with text that an element has beside; of `meta` and `input`, only those named below have it."""
+"""A further attribute with text that these elements have; `meta` only with a name in `_META`, `input` only with a type
+in `_BUTTONS`."""
 _META = frozenset(
     ("description", "keywords", "application-name", "apple-mobile-web-app-title", "og:title", "og:description",
      "og:site_name", "og:image:alt", "twitter:title", "twitter:description", "twitter:image:alt")
@@ -116,7 +117,7 @@ class Page(Content):
             yield replace(segment, line=self.line_at(segment.start))
 
     def in_language(self, code: str) -> Iterator[Edit]:
-        """Yield what sets the language of the page."""
+        """Yield the edits that set the attributes `lang` and `xml:lang` of `<html>`, or add `lang`."""
         code = code.replace("_", "-")
         for tag, start in self._roots:
             found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang")]
@@ -128,7 +129,7 @@ class Page(Content):
 
 
 class _Walk:
-    """Goes through the events, with the elements that are open and the atoms of the text so far."""
+    """Collects the segments from the events of a page; keeps the open elements and the atoms of the current text."""
 
     def __init__(self, document: EncodedText, work: Work) -> None:
         self.found: list[Segment] = []
@@ -137,15 +138,17 @@ class _Walk:
         self._document, self._text, self._work = document, document.text, work
         self._open: list[tuple[str, int]] = []
         self._places: dict[str, list[int]] = {}
-        """The places of each name among the elements that are open."""
+        """By the name of an element, its indices in `_open`."""
         self._not_inline: list[int] = []
-        """The places of the elements that a tag may end, or that keep a tag from ending those around them."""
+        """Indices in `_open` of the blocks and links: of the elements that the start tag of another may end, or that
+        protect the elements around them from that."""
         self._atoms: list[Atom] = []
         self._start = 0
         self._untouched: tuple[int, int, str] | None = None
-        """Depth, place and name of the enclosing element that is not translated."""
+        """Depth, place and name of the enclosing element that is not translated; None outside of such elements."""
         self._within: list[tuple[int, tuple[int, int, str]]] = []
-        """Depth of each enclosing element that is translated within one that is not, with that one."""
+        """Depth of each open element that is translated though an element around it is not, with `_untouched` of the
+        latter."""
         self._ends: set[str] = set()
 
     def through(self, events: list[Event]) -> None:
@@ -173,7 +176,7 @@ class _Walk:
         self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
-        """Add an event to the text; it is not within an element that is not translated."""
+        """Add an event that is outside of untranslated elements to the text."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
             self._add(event.start + num_marks, *self._work.each(spelled(raw[num_marks:])))
@@ -208,7 +211,7 @@ class _Walk:
                 self._untouched = (len(self._open), start, name)
 
     def _end_others(self, event: Event) -> None:
-        """End the element whose end tag may lack before this tag, such as the paragraph before, with what is in it."""
+        """End the open element that this start tag ends without an end tag, such as a paragraph, and all within it."""
         for place in reversed(self._not_inline):
             name = self._open[place][0]
             if _is_ended_by(name, event.name):
@@ -227,7 +230,7 @@ class _Walk:
             self._document.refuse(event.start, f"elements are nested more than {MAX_DEPTH:,} deep; nest them less")
 
     def _close(self, place: int) -> None:
-        """End the element at a place among those that are open, and all within it."""
+        """End the element at an index of `_open`, and all within it."""
         for name, _ in self._open[place:]:
             self._places[name].pop()
         del self._open[place:]
@@ -250,7 +253,7 @@ class _Walk:
         self._leave(event.start + len(raw))
 
     def _is_translated_again(self, event: Event, raw: str) -> bool:
-        """Return whether a tag says that its element is translated, though one around it is not."""
+        """Return whether a tag turns translation on again within an untranslated element, and turn it on if so."""
         assert self._untouched is not None
         outer = self._untouched[2]
         if event.kind != "start" or {event.name, outer} & (_UNTOUCHED | _VOID) or _is_inline(outer):
@@ -262,7 +265,10 @@ class _Walk:
         return True
 
     def _leave(self, end: int) -> None:
-        """Go on as around the elements that are translated, or are not, and that have ended here."""
+        """Restore the state around the elements that have ended at `end` and had turned translation off or on.
+
+        An untranslated element within a sentence becomes one atom.
+        """
         while True:
             if self._untouched is not None and len(self._open) < self._untouched[0]:
                 _, begin, name = self._untouched
@@ -282,7 +288,7 @@ class _Walk:
         self._atoms += atoms
 
     def _flush(self, end: int) -> None:
-        """End the text that is being collected."""
+        """End the text that is being collected, and keep it as a segment if there is anything to translate in it."""
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
@@ -294,7 +300,7 @@ class _Walk:
 
 
 def _is_inline(name: str) -> bool:
-    """Return whether an element stands within a sentence, as does the `o:p` that Word writes."""
+    """Return whether an element may be within a sentence, as is the `o:p` that Word writes."""
     return name.startswith("o:") or name.rpartition(":")[2] not in _APART
 
 
@@ -308,7 +314,7 @@ def _translated(name: str, values: Mapping[str, str]) -> frozenset[str]:
 
 
 def _is_ended_by(name: str, following: str) -> bool:
-    """Return whether an open element ends where a tag of the other name begins, by the rules of HTML."""
+    """Return whether, by the rules of HTML, the start tag `following` ends an open element `name`."""
     if name == "p":
         return following in _ENDS_PARAGRAPH
     is_same = name == following and (name in _END_MAY_LACK or name == "a")
@@ -316,7 +322,7 @@ def _is_ended_by(name: str, following: str) -> bool:
 
 
 def _attributes(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment]:
-    """Yield the values of a tag's attributes that are to be translated, at their places in it."""
+    """Yield the value of each of the named attributes of a tag as a segment, with offsets in the tag."""
     for attribute in attributes_of(tag):
         if attribute.name in names and attribute.raw.strip():
             finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
@@ -325,7 +331,7 @@ def _attributes(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment
 
 
 def _in_quotes(before: str, chunks: Sequence[str]) -> str:
-    """Return a value that had no quotes, in quotes if it needs them now."""
+    """Return the new value of an attribute that had the value `before` without quotes; in quotes if it needs them."""
     value = "".join(chunks)
     is_bare = value == before or re.fullmatch(r"[^\s\"'=<>`]+", value)
     return value if is_bare else '"{}"'.format(value.replace('"', "&quot;"))

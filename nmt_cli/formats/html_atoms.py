@@ -1,4 +1,4 @@
-"""Inline elements that are no words of the sentence around them: marks of footnotes, and links side by side."""
+"""Sets apart inline elements that are no part of the sentence around them: footnote marks, and links side by side."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from nmt_cli.formats.work import Work
 
 _LABELS = frozenset(("a", "button", "label"))
 _MANY = 3
-"""Links side by side that are a menu even if their names begin with small letters."""
+"""Number of links side by side from which on they are a menu even if their names begin with small letters."""
 
 
 def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with each superscript without letters, such as `<sup>[1]</sup>`, as one tag that stands alone.
+    """Return the atoms with each superscript without letters, such as `<sup>[1]</sup>`, joined into one tag.
 
-    The model does not see it, and it stays behind its word. A mark within a word, as in `x<sup>2</sup>y`, stays text.
+    The model does not see it, and it stays after its word. A mark within a word, as in `x<sup>2</sup>y`, stays text.
     """
     obstacles = list(accumulate((_has_letter(atom) or atom.kind is Kind.BREAK for atom in atoms), initial=0))
     starts = {
@@ -48,10 +48,11 @@ def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
 
 
 def with_menus_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with breaks between links, or buttons, that white space and signs part, as in a menu.
+    """Return the atoms with breaks between links, or buttons, with white space and signs between them, as in a menu.
 
-    These are texts of their own where there is no other text around them; but a link that begins with a small letter,
-    after one with a capital, goes on with a sentence.
+    This holds only if there is no other text around them. There is no break at a comma, a semicolon or an `@`, nor
+    before a link that begins with a small letter, which may continue a sentence. But if there are at least three links
+    and the first begins with a small letter, such links are separated too.
     """
     pairs = partners(atoms)
     borders: set[int] = set()
@@ -81,7 +82,11 @@ def with_menus_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
 def _labels_alone(
     atoms: Sequence[Atom], pairs: Mapping[int, int], start: int, stop: int, work: Work
 ) -> list[tuple[int, int]]:
-    """Return the outermost links and the like with text in a range of atoms; none if there is other text too."""
+    """Return the outermost links, buttons and labels with text among the atoms from `start` to `stop`.
+
+    Each is a pair of the indices of its tags. `pairs` has the closing tag of each opening tag. If there is other text
+    too, the list is empty.
+    """
     found = []
     place = start
     while place < stop:
@@ -103,15 +108,15 @@ def _first_letter(atoms: Sequence[Atom], label: tuple[int, int]) -> str:
 
 
 def _is_label(atom: Atom) -> bool:
-    """Return whether an element is one of several that a page shows side by side; custom elements may be such."""
+    """Return whether an atom opens an element that a page may show side by side with others, or a custom element."""
     return atom.kind is Kind.OPEN and (atom.text in _LABELS or "-" in atom.text)
 
 
 def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with a break between two links with text, or form labels, that no text parts but signs.
+    """Return the atoms with a break between two links or form labels with text that only signs, if anything, separate.
 
-    A page shows them as two, as in a menu; `|` between them stays as it is. Other elements without text between them
-    may style two parts of one word.
+    A page shows them as two texts, as in a menu; `|` between them stays as it is. Other elements get no break, because
+    they may style two parts of one word.
     """
     pairs = partners(atoms)
     letters = list(accumulate(map(_has_letter, atoms), initial=0))
@@ -123,9 +128,9 @@ def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     }
     result: list[Atom] = []
     behind: int | None = None
-    """Place behind the last label and the tags that end with it, until a word or white space follows."""
+    """Index in `result` after the last label and the tags that close with it; None once a letter or blank follows."""
     signs_end = 0
-    """Place behind the signs that follow it, and the tags that end with them."""
+    """Index in `result` after the signs that follow the last label, and the tags that close with them."""
     for place, atom in enumerate(atoms):
         work.step()
         is_shown, is_close = atom.is_shown, atom.kind is Kind.CLOSE

@@ -11,7 +11,8 @@ from nmt_cli.formats.references import ENDLESS
 from nmt_cli.formats.work import Work
 
 _MANY, _WEIGHT = 100, 4
-"""Attributes of a tag from which on each counts as so many parts: the library reads a whole tag at once."""
+"""Number of attributes of a tag beyond which each further one counts as `_WEIGHT` parts of the work: the library reads
+a whole tag at once."""
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.S)
 _NAME = re.compile(r"<[a-zA-Z][^\t\n\r\f />\x00]*")
 _ATTRIBUTE = re.compile(
@@ -29,7 +30,7 @@ class Event(NamedTuple):
 
 
 def events_of(document: EncodedText, work: Work) -> list[Event]:
-    """Return the pieces of a page in order, and one at its end.
+    """Return the pieces of a page in order, and an empty one at its end.
 
     Raises:
         InputError: the page ends within a tag, a comment or a script.
@@ -45,7 +46,7 @@ def events_of(document: EncodedText, work: Work) -> list[Event]:
 
 
 class _Parser(HTMLParser):
-    """Notes the places. What else it is told by the library lies in the text."""
+    """Notes the place and the kind of each event. All else that the library reports is in the text."""
 
     def __init__(self, work: Work) -> None:
         # True, because what looks like a reference and is none would end the parsing.
@@ -62,7 +63,7 @@ class _Parser(HTMLParser):
         return j
 
     def check_for_whole_start_tag(self, i: int) -> int:
-        """Return the end of a tag, or -1; its attributes are counted before the library reads it."""
+        """Return the end of the start tag at `i`, or -1 if it is cut off; count its attributes before it is read."""
         name = _NAME.match(self.rawdata, i)
         place, number = (name.end() if name else i), 0
         while (attribute := _ATTRIBUTE.match(self.rawdata, place)) is not None:

@@ -31,9 +31,9 @@ from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
 _LIBRARIES = {"XLSX": load_openpyxl}
-"""Formats that need an extra, and who refuses where it is missing."""
+"""Formats that need an extra package, each with the function that raises `InputError` if it is missing."""
 _REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
-"""References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
+"""References that web programs leave in texts and that people do not write. `&amp;` is left out, as it may be meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Job:
     format: str
     inputs: tuple[tuple[Input, TextFacts | None], ...]
     reason: str = ""
-    """The sign by which one of two files is taken for the source, for messages."""
+    """Evidence by which one of two files is taken for the source, such as `the file names`, for the user."""
     ignored: tuple[str, ...] = ()
     """Members of the archive that are not read."""
 
@@ -55,7 +55,7 @@ class Job:
 
 
 def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
-    """Recognise the files and say how each is to be read.
+    """Return the jobs that read the given files: one for each file with both sides, or for two files with one each.
 
     Raises:
         InputError: a file is not understood, or more than one way to read it is possible.
@@ -99,7 +99,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
 
 
 def _facts_of(one: Recognised, settings: Settings) -> TextFacts:
-    """Return the encoding of a file that holds both sides."""
+    """Return the encoding of a file that is read alone; warn if the file declares another one."""
     charset = TmxEvents.charset if one.format == "TMX" else CONTENTS.get(one.format, Content).charset
     facts = facts_of(one.given, charset, settings.languages, settings.encoding)
     declared = declared_charset(one.given.head(), charset)
@@ -110,7 +110,7 @@ def _facts_of(one: Recognised, settings: Settings) -> TextFacts:
 
 
 def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
-    """Say which options change nothing because no file is of the kind that they are for."""
+    """Warn of options that have no effect because no file is of the kind that they are for."""
     formats = {job.format for job in jobs}
     is_zip = any(given.member is not None for job in jobs for given, _ in job.inputs)
     for option, value, matters in (
@@ -174,7 +174,7 @@ def _job_of_two(two: Sequence[Recognised], settings: Settings, ignored: tuple[st
 
 
 def _facts_of_side(given: Input, settings: Settings) -> TextFacts:
-    """Return the encoding of one of two files. The other one alone may need --encoding."""
+    """Return the encoding of one of two files; for one that is plainly UTF-8, --encoding is ignored with a warning."""
     asked = settings.encoding
     if _contradicts(asked, given):
         warn(f"{given.name}: is valid UTF-8 and is read so, not as --encoding {asked} says")
@@ -183,12 +183,16 @@ def _facts_of_side(given: Input, settings: Settings) -> TextFacts:
 
 
 def _contradicts(asked: str | None, given: Input) -> bool:
-    """Return True if another encoding is asked for than UTF-8, in which the file plainly is."""
+    """Return whether an encoding other than UTF-8 is asked for, though the file plainly is UTF-8."""
     return asked is not None and not asked_codec(asked).startswith("utf-8") and is_plainly_utf8(given)
 
 
 def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a job; what is seen and skipped goes into the report."""
+    """Yield the pairs of a job, source first; the properties of its files and the skipped pairs go into the report.
+
+    Raises:
+        InputError: a file is damaged, or it is not certain where its two sides are.
+    """
     kind = shown_format(job.format)
     report.formats.append(kind)
     encodings = [facts.encoding if facts is not None else "UTF-8" for _, facts in job.inputs]

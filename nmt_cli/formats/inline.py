@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"))
-"""Elements that hold codes or stand for them, and have no text of the sentence."""
+"""Elements that hold or represent codes, and have no text of the sentence."""
 LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
 SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
@@ -13,9 +13,10 @@ BREAK = re.compile(r"\s*<br\b", re.I)
 
 
 class InlineText:
-    """Collects text outside of codes. A code that is a line break gives a line end, so words do not run together.
+    """Collects the text of a segment outside of inline codes.
 
-    Text that somebody deleted while Trados kept track of changes is left out too.
+    A code that is a line break gives a line end, so that words do not run together. Text that somebody deleted while
+    Trados kept track of changes is left out too.
     """
 
     def __init__(self) -> None:

@@ -27,10 +27,12 @@ def read_json_lines(
     *,
     with_unfinished: bool = False,
 ) -> Iterator[Found]:
-    """Yield the two fields of each object; lines without them, and unfinished ones, are counted.
+    """Yield the source and target fields of each object; lines without them, and unfinished ones, are counted.
+
+    `asked` is the value of --columns, two names of fields; None to find them.
 
     Raises:
-        InputError: it is not certain which two fields are meant.
+        InputError: no line has an object, or it is not certain which two fields are meant.
     """
     records = _records(given, facts, report)
     sample = list(islice(records, SAMPLE_ROWS))
@@ -53,7 +55,9 @@ def read_json_lines(
 def read_json_texts(
     given: Input, facts: TextFacts, language: str, asked: str | None, report: ImportReport
 ) -> Iterator[Found]:
-    """Yield one field of each object as both sides; lines without it are counted.
+    """Yield one text field of each object, as source and as target; lines without it are counted.
+
+    `asked` is the value of --columns, the name of the field; None to find it.
 
     Raises:
         InputError: it is not certain which field is meant.
@@ -84,7 +88,7 @@ def read_json_texts(
 
 
 def _records(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number of each line that holds an object, and the fields of it or of its `translation`."""
+    """Yield the number of each line that holds an object, with the object, or the one in its field `translation`."""
     is_universal = facts.line_ends in ("CR", "mostly CR", "mixed")
     for number, line in enumerate(read_lines(given, facts, universal=is_universal), start=1):
         place = f"{given.name}:{number}"
@@ -104,7 +108,10 @@ def _records(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[t
 
 
 def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, asked: str | None) -> tuple[str, str]:
-    """Return the two fields that are meant, by the first record that tells them."""
+    """Return the names of the source and target fields, as `asked` says or as the first suitable record shows.
+
+    A record is suitable if it has fields named after the languages or their roles.
+    """
     fields = {key: value for record in records for key, value in record.items()}
     if asked is not None:
         source, target = two_parts(asked)
@@ -126,7 +133,7 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
 
 
 def _named(record: dict[str, Any], languages: Languages) -> tuple[str, str] | None:
-    """Return the fields named by the languages, or by their roles."""
+    """Return the fields named after the languages, or after roles such as `source` and `target`, or None."""
     names = list(record)
     found = [named_by(names, language) for language in languages]
     if len(found[0]) == len(found[1]) == 1 and found[0] != found[1]:

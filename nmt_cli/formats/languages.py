@@ -44,7 +44,7 @@ _WORDS = {
 _WORD = re.compile(r"\w+")
 _SURVEYED = 2_000
 LIKE_NUMBERS = ("id", "no")
-"""Codes of languages that name a number in many tables."""
+"""Codes of languages (Indonesian, Norwegian) that in many tables are the header of a column of numbers."""
 
 
 class Languages(NamedTuple):
@@ -55,12 +55,12 @@ class Languages(NamedTuple):
 
 
 def is_exactly(code: str, language: str) -> bool:
-    """Return True if two codes are the same apart from case and the separator."""
+    """Return whether two language codes are the same apart from case and the separator."""
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
 
 
 def unlike(declared: Iterable[str], language: str) -> str | None:
-    """Return the first language that a document declares and that is another one; None if there is none."""
+    """Return the first declared language that differs from `language` in more than its region; None if none does."""
     return next(
         (code for code in declared if code.strip() and primary_language(code) != primary_language(language)), None
     )
@@ -73,7 +73,7 @@ def warn_of_region(name: str, code: str, language: str) -> None:
 
 
 def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
-    """Warn if texts in several regions or scripts are taken for one language, with the number of each."""
+    """Warn if texts in several regions or scripts are taken for one language; `codes` has the number of each."""
     if len({code.strip().lower().replace("_", "-") for code in codes}) > 1:
         each = ", ".join(f"{number:,} in {code.strip()}" for code, number in codes.items())
         warn(
@@ -83,15 +83,16 @@ def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
 
 
 def language_after(declared: str, code: str) -> str:
-    """Return the language that a document declares when it is translated into the language of `code`.
+    """Return the language that a document should declare after it is translated into the language `code`.
 
-    It goes on to name its region: programs know a catalogue for pt_BR by this name, and the model may know pt alone.
+    If it declares this language with a region, that stays: programs know a catalogue for pt_BR by this name, and the
+    model may know pt alone.
     """
     return declared if re.match(rf"{re.escape(code)}[-_@.]\w", declared, re.IGNORECASE) else code
 
 
 def language_in(text: str) -> str | None:
-    """Return the language that a column header or a part of a file name stands for, or None."""
+    """Return the code of the language that a column header or a part of a file name stands for, or None."""
     text = text.strip().lower()
     if text in ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
         return ALIASES.get(text) or (primary_language(text) if primary_language(text) in ALIASES.values() else None)
@@ -100,7 +101,10 @@ def language_in(text: str) -> str | None:
 
 
 def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -> str | None:
-    """Return the one of the two languages that a file name contains, or ends with: `train.en`, `movie.fr.srt`."""
+    """Return which of two languages a file name contains, as `train.en` or `movie.fr.srt`; None if it has neither.
+
+    With `at_end`, the name must end with the language, before an ending such as `.srt`.
+    """
     name = _without_format(name)
     whole = [language for language in languages if name.endswith(f".{language.lower()}")]
     if len({*whole}) == 1:
@@ -127,8 +131,11 @@ def _without_format(name: str) -> str:
 
 
 def named_by(names: Sequence[str], language: str) -> list[int]:
-    """Return the places of the column headers or fields that name a language: those with its very code if there are
-    such. In a table, `id` and `no` often name a number, so there any other name of the language goes first."""
+    """Return the indices of the column headers or fields that name a language.
+
+    If some are its very code, only these count. For `id` and `no`, which often name a number in tables, any other name
+    of the language goes first instead.
+    """
     exact = [place for place, name in enumerate(names) if name.strip().lower() == language.lower()]
     named = [place for place, name in enumerate(names) if language_in(name) == primary_language(language)]
     others = [place for place in named if place not in exact]
@@ -136,7 +143,7 @@ def named_by(names: Sequence[str], language: str) -> list[int]:
 
 
 def other_language(text: str) -> bool:
-    """Return True if a text is nothing but the name or the code of a language."""
+    """Return whether a text is nothing but the name or the code of a language."""
     return text.strip().lower() in ALIASES
 
 
@@ -145,11 +152,11 @@ class Order(NamedTuple):
 
     is_swapped: bool
     is_certain: bool
-    """False if the texts speak against the order in which they stand, but not clearly."""
+    """False if the texts suggest that they are swapped, but not clearly."""
 
 
 def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
-    """Compare two texts with the languages; without evidence the first is in the source language."""
+    """Return the order of two texts by their words or letters; without evidence, they are not swapped."""
     # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
     texts = [[normalize("NFC", text) for text in islice(side, _SURVEYED)] for side in (first, second)]
     source, target = map(primary_language, languages)
@@ -163,7 +170,7 @@ def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) 
 
 
 def _evidence(texts: Sequence[str], language: str, other: str) -> float:
-    """Return how many words or letters of the texts speak for one language and not for the other."""
+    """Return a score, from words or letters of the texts, for one language against the other; 0 or more."""
     script, script_of_other = _SCRIPTS.get(language), _SCRIPTS.get(other)
     if script != script_of_other and (script or script_of_other):
         joined = "".join(texts)

@@ -16,7 +16,7 @@ FORMATS = {
     "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",
     "srt": "SRT", "vtt": "VTT", "html": "HTML", "xlsx": "XLSX", "ods": "ODS",
 }  # fmt: skip
-"""Values of --format, and how messages name them."""
+"""Values of --format, with the names of the formats in messages."""
 ONE_SIDE = ("text", "SRT", "VTT")
 """Formats in which a file holds one of the two languages."""
 _ENDINGS = (".tsv", ".tab", ".csv", ".tmx", ".xlf", ".xliff", ".po", ".jsonl")
@@ -35,11 +35,11 @@ class Settings:
     sheet: str | None = None
     member: str | None = None
     with_unfinished: bool = False
-    """Translations that a format calls unfinished are taken too."""
+    """True if translations that a format marks as unfinished are taken too."""
     separator: str | None = None
     """The character between the cells of a table."""
     is_single: bool = False
-    """The text in one language is taken, which both of `languages` are."""
+    """True if text in one language is imported; both of `languages` are then this language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Recognised:
 
 
 def recognised(whole: Input, settings: Settings) -> tuple[list[Recognised], list[str]]:
-    """Return what of a file is to be read, and the names of the members of an archive that are not.
+    """Return the file, or the members of an archive, that are to be read, and the names of the other members.
 
     Raises:
-        InputError: it is in no format that is known here, or several members of an archive could be meant.
+        InputError: the file is in no format that is known here, or several members of an archive could be meant.
     """
     inputs, foreign = opened(whole)
     if inputs[0].member is not None:
@@ -79,7 +79,10 @@ def _spreadsheet_format(given: Input) -> str:
 
 
 def _by_head(given: Input, settings: Settings) -> Recognised:
-    """Recognise a text by its beginning. The bytes that tell formats apart are the same in all encodings but UTF-16."""
+    """Return a text with its format: the one that the options tell, or else the one that its beginning shows.
+
+    The bytes that tell formats apart are the same in all encodings but UTF-16.
+    """
     if settings.format in ("xlsx", "ods"):
         raise InputError(f"{given.name}: is not a spreadsheet, as --format {settings.format} says; leave out --format")
     if settings.format not in (None, "jsonl"):
@@ -117,7 +120,10 @@ def _by_head(given: Input, settings: Settings) -> Recognised:
 
 
 def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> tuple[list[Recognised], list[str]]:
-    """Choose the one parallel text of an archive: a member with both sides, or two named after the languages."""
+    """Return the members with the only parallel text of an archive, and the names of the other members.
+
+    The parallel text is one member with both sides, or two members named after the languages.
+    """
     if settings.member is not None:
         if not (asked := [one for one in members if one.member == settings.member]):
             names = ", ".join(str(one.member) for one in members[:20])
@@ -157,7 +163,7 @@ def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> t
 
 
 def _only_member(whole: Input, kinds: list[Recognised]) -> tuple[list[Recognised], list[str]]:
-    """Return the only member of an archive that is text, for a text in one language."""
+    """Return the only member of an archive that is text, in a list, and the names of the other members."""
     if len(kinds) != 1:
         tries = "; or ".join(f"--member {shlex.quote(str(one.given.member))}" for one in kinds[:4])
         advice = f"Run the same command again with one of these: {tries}" if kinds else "Unpack it and give a file"
@@ -166,7 +172,7 @@ def _only_member(whole: Input, kinds: list[Recognised]) -> tuple[list[Recognised
 
 
 def _texts_of(members: list[Input], settings: Settings) -> list[Recognised]:
-    """Recognise the members of an archive that are text; pictures, pages and the like are left out."""
+    """Return the members of an archive that are text, with their formats; pictures, pages and the like are left out."""
     texts = []
     for one in members:
         foreign = why_not_text(one.head(1 << 12))

@@ -21,7 +21,7 @@ _CELLS = ("table-cell", "covered-table-cell")
 
 
 class Row(NamedTuple):
-    """A row of a sheet that is not empty, or several with the same cells."""
+    """A row of a sheet that is not empty, or several rows in succession with the same cells."""
 
     sheet: str
     numbers: range
@@ -43,7 +43,7 @@ class OdsEvents:
         self._is_text = True
         """False in a cell with a date, a percentage, a truth value or the like."""
         self._number_of_cell: str | None = None
-        """The number in a cell; one that is shown otherwise is no text."""
+        """The number in a cell, or None; if the cell shows the number in another form, it is no text."""
 
     def start(self, name: str, attributes: dict[str, str], _: int) -> None:
         """Begin a sheet, a row, a cell or a part of its text."""
@@ -71,7 +71,7 @@ class OdsEvents:
                 self._text += {"tab": ["\t"], "line-break": ["\n"]}.get(name, [])
 
     def text(self, data: str) -> None:
-        """Keep text that stands in a paragraph of a cell."""
+        """Keep text that is in a paragraph of a cell and not in a comment."""
         if self._text is not None and self._paragraphs and not self._aside:
             self._text.append(data.replace(ODD_SIGN, ""))
 
@@ -100,10 +100,12 @@ def _count(attributes: dict[str, str], name: str) -> int:
 
 
 def read_ods(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows of the sheet, or of the only one with enough columns of text, with the name of their place.
+    """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet that is not empty.
+
+    It is the named sheet, or the only one in which some row has `num_columns` filled cells.
 
     Raises:
-        InputError: the file is damaged or protected, or several sheets could be meant.
+        InputError: the file is damaged or protected, or no sheet or several sheets could be meant.
     """
     check_no_declarations(given)
     with zip_archive(given) as archive:

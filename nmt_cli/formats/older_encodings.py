@@ -1,6 +1,6 @@
 """Finds the encoding of a text from before Unicode, among those in which its two languages were written.
 
-If two of them cannot be told apart, the import is refused, and the user says which.
+If two of them cannot be told apart, the import is refused, and the user has to name the encoding.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class UncertainEncodingError(InputError):
 
 
 def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
-    """Return the codec of a text that is not in UTF-8.
+    """Return the codec of a text that is not in UTF-8, of which `sample` has some lines.
 
     The codecs that fit are compared by how much of the text beyond ASCII is frequent in the languages they were made
     for. Where that decides nothing, charset-normalizer does.
 
     Raises:
-        InputError: that decides nothing either; the message has the options that settle it.
+        UncertainEncodingError: charset-normalizer decides nothing either; the message has the options that settle it.
     """
     likely = [codec for language in languages for codec in _OLDER.get(primary_language(language), ())]
     western = "cp1252" if _decodes(sample, "cp1252") else "latin_1"
@@ -72,7 +72,7 @@ def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
 
 
 def _by_library(sample: bytes, fitting: list[str]) -> str | None:
-    """Return the codec that charset-normalizer finds, or None if it finds none, or several that are as good."""
+    """Return the codec that charset-normalizer finds, or None if it finds none, or several that are equally good."""
     from charset_normalizer import from_bytes
 
     matches = list(from_bytes(sample, cp_isolation=fitting, threshold=0.4, steps=10, chunk_size=1024))

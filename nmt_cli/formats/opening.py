@@ -1,4 +1,4 @@
-"""Open what is given to an import: a file, a compressed file, or a member of a zip archive, as often as needed."""
+"""Opens the inputs of an import, as often as needed: a file, a compressed file, or a member of a zip archive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nmt_cli.system.errors import InputError
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _ZIPPED = ("a zip archive", "a spreadsheet")
-"""Either may be the other: the first bytes of an archive show only some of its names."""
+"""Kinds that the first bytes of a file may confuse, because they show only some names of the members of an archive."""
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
 
 
@@ -31,13 +31,13 @@ class Input:
 
     path: str
     member: str | None = None
-    """Its name in a zip archive."""
+    """Name of the member of a zip archive at `path`; None if the file itself is meant."""
     compression: str | None = None
     """`gzip`, `xz`, `zstd` or `bzip2`."""
     shown: str | None = None
     """The name of the file in messages, where it is not the path: standard input lies in a temporary copy."""
     data: bytes | None = None
-    """The content, where it is in memory and not in the file."""
+    """The content, if it is in memory and not in a file."""
 
     @property
     def file(self) -> str:
@@ -51,12 +51,16 @@ class Input:
 
     @property
     def inner_name(self) -> str:
-        """The file name without the ending of a compression: what tells format and language."""
+        """Name of the file or member without an ending such as `.gz`; it may tell the format and the language."""
         return inner_name(self.member or self.path)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the decompressed content; `InputError` where it is damaged or cannot be read."""
+        """Open the decompressed content.
+
+        Raises:
+            InputError: the content is damaged or cannot be read.
+        """
         if self.data is not None:
             yield io.BytesIO(self.data)
             return
@@ -109,7 +113,7 @@ def _zstd_reader(file: IO[bytes], name: str) -> IO[bytes]:
         ) from None
 
     class Reader(io.RawIOBase):
-        """Says of damaged data what the other decompressors say."""
+        """Raises `EOFError` for damaged data, as the other decompressors do."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -128,10 +132,12 @@ def _zstd_reader(file: IO[bytes], name: str) -> IO[bytes]:
 
 
 def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
-    """Return what a file holds: itself, or the members of its zip archive; and what it is where it is not text.
+    """Return the file, or the members if it is a zip archive, and the kind of the file if it is not text.
+
+    The file comes back with its compression. A zip archive has no kind.
 
     Raises:
-        InputError: it is not a file, cannot be read, or holds other archives than can be read.
+        InputError: it is not a file, cannot be read, or is an archive without files.
     """
     path = whole.path
     if not path:
@@ -157,16 +163,17 @@ def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
 
 
 def _is_spreadsheet(given: Input) -> bool:
-    """Return True for a spreadsheet, which may begin with any member, and False for an archive that begins with one."""
+    """Return whether a zip archive is a spreadsheet, by the names of all its members, which may be in any order."""
     with zip_archive(given) as archive:
         return bool({"xl/workbook.xml", "content.xml"} & set(archive.namelist()))
 
 
 @contextmanager
 def spreadsheets_unpacked(inputs: Sequence[Input]) -> Iterator[list[Input]]:
-    """Yield the inputs with a temporary copy of each compressed spreadsheet, or one that is alone in a zip archive.
+    """Yield the inputs, with an unpacked temporary copy in place of each spreadsheet that is packed alone.
 
-    Its readers go back and forth in a file.
+    It is packed if it is compressed, or is the only file in a zip archive. The readers of spreadsheets need a file in
+    which they can go back and forth.
     """
     with ExitStack() as stack:
         yield [_unpacked(given, stack) for given in inputs]
@@ -201,7 +208,11 @@ def _members(given: Input) -> list[Input]:
 
 @contextmanager
 def zip_archive(given: Input) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive; `InputError` where it, or a member that is read, is damaged or encrypted."""
+    """Open a zip archive.
+
+    Raises:
+        InputError: the archive, or a member that is read, is damaged or encrypted.
+    """
     try:
         with open(given.path, "rb") as file:
             try:

@@ -15,7 +15,7 @@ class Paragraphs(Content):
     HAS_CODES = False
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the lines."""
+        """Yield a segment for each line that is not blank."""
         lines = self.document.text.split("\n") if self.document.newline == "\n" else LINE.findall(self.document.text)
         start = int(self.document.text.startswith("\ufeff"))  # a byte order mark is no text
         lines[:1] = [line[start:] for line in lines[:1]]

@@ -17,13 +17,13 @@ Side = tuple[Input, TextFacts]
 
 
 def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
-    """Return the places of the files that belong together, by their names.
+    """Return the indices of the two files of each pair, by their names.
 
-    Those do whose names differ in the language alone, as in `a.en b.en a.fr b.fr`. If not all names are so, files that
-    follow each other do.
+    Files whose names differ only in the language belong together, as in `a.en b.en a.fr b.fr`. If not all files can be
+    paired so, each belongs to the next one.
 
     Raises:
-        InputError: then a file that is named after one of the two languages is followed by another of that name.
+        InputError: each belongs to the next one, and the names of two such files have the same language.
     """
     neighbours = [(place, place + 1) for place in range(0, len(names), 2)]
     if primary_language(languages.source) == primary_language(languages.target):
@@ -45,7 +45,7 @@ def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, 
 
 
 def in_order(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:
-    """Return the sides with the source first, and what that was seen by: names, words, or the order given."""
+    """Return the sides with the source first, and the evidence for it, in words: the names, the texts or the order."""
     named = [language_of_name(given.inner_name, languages) for given, _ in sides]
     order = order_of(_texts(sides[0]), _texts(sides[1]), languages)
     if named in ([languages.source, languages.target], [languages.target, languages.source]):
@@ -67,10 +67,10 @@ def _texts(side: Side) -> Iterator[str]:
 
 
 def read_parallel(source: Side, target: Side) -> Iterator[Found]:
-    """Yield the lines of both files.
+    """Yield each line of the source file with the line of the same number in the target file.
 
     Raises:
-        InputError: one file has more lines than the other.
+        InputError: one file has more lines than the other, which shows only after the last pair.
     """
     universal = _cr_ends_lines(source, target)
     counts = [0, 0]
@@ -94,10 +94,11 @@ def _without_end(line: str) -> str:
 
 
 def _cr_ends_lines(source: Side, target: Side) -> bool:
-    """Return True if a CR ends a line in these files, and is not a character in one.
+    """Return whether a lone CR ends a line in these two files, and is not a character within a line.
 
-    In files with several kinds of line ends it does if they are in step then, and either out of step otherwise, or
-    alike in the ends of their lines, or full of CRs.
+    This is possible only if a file has mixed line ends, or mostly CRs. It is so if both files then have the same number
+    of lines, and one of these holds: their numbers of lines differ otherwise; lines of the same number end alike; CRs
+    end more than a tenth of the lines.
     """
     if not any(facts.line_ends in ("CR", "mostly CR", "mixed") for _, facts in (source, target)):
         return False

@@ -15,13 +15,13 @@ from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind,
 from nmt_cli.formats.work import SEGMENT, Work
 
 _SOME = 200
-"""Numbers for which the plural form is looked up. They show whether the form of 1 stands for many numbers."""
+"""Count of the numbers, from 0, for which the plural form is computed, to see if the form for 1 is for many numbers."""
 _FIELD = r'(?:(?<=")|(?<=\\n))'
-"""Beginning of a field of the header, of which several may stand in one line."""
+"""Beginning of a field of the header; a line may have several fields."""
 _HEADER = re.compile(rb'(?:^|\r)[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
 _CONTENT_TYPE = re.compile(rf"{_FIELD}Content-Type:".encode(), re.I)
 _CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
-"""The rest of a field up to its charset; the field may go on in the next line."""
+"""The rest of a field up to its charset; the field may continue on the next line."""
 _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
 """Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
 _LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
@@ -39,19 +39,20 @@ _BYTES = r"(?:\\(?:x[89a-fA-F][0-9a-fA-F]|[23][0-7]{2}))+"
 """Bytes of characters beyond ASCII, as some programs write them."""
 _ESCAPE = re.compile(rf"(?P<bytes>{_BYTES})|\\(?:x[0-9a-fA-F]{{1,2}}|[0-7]{{1,3}}|.)|[^\\]+", re.S)
 _CONTROLS = {"n": "\n", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-"""Escapes of control characters, which stand in no sentence."""
+"""Escapes of control characters, which are no part of a sentence."""
 _ARGUMENT = re.compile(r"%(?:\d++\$)?[-+#0 ]*+\d*+(?:\.\d++)?[a-zA-Z]|%\(\w++\)|%L?\d++|\{[^{}]*+\}")
 _WIDTH = 78
 _ENTRY = 1
-"""Parts for which an entry counts beside its segment."""
+"""Parts of the work (see `Work`) that an entry counts as, in addition to its segment."""
 _MANY = 100
-"""Lines of a text, from which on they are counted: of an ordinary entry little is held in memory."""
+"""Number of lines of a text beyond which each further line counts as a part of the work: an ordinary entry needs little
+memory."""
 _ODD = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
 
 
 @dataclass(slots=True)
 class _Text:
-    """A string of an entry: the range of its quoted lines, and what stands in the quotes."""
+    """A string of an entry: the range of its quoted lines, and the text within the quotes of each line."""
 
     start: int
     end: int
@@ -65,13 +66,13 @@ class _Text:
 
 @dataclass(slots=True)
 class _Entry:
-    """A message with its flags and its strings, by their keywords."""
+    """A message with its flags, and its strings by their keywords, such as `msgid` and `msgstr[1]`."""
 
     place: int
     flags: set[str] = field(default_factory=set)
     flag_lines: list[tuple[int, int]] = field(default_factory=list)
     previous_lines: list[tuple[int, int]] = field(default_factory=list)
-    """The lines `#|`: what the message was when it got the translation that is fuzzy now."""
+    """Ranges of the lines `#|`, which have the former message, for which the fuzzy translation was made."""
     texts: dict[str, _Text] = field(default_factory=dict)
 
     @property
@@ -86,7 +87,7 @@ class _Form(NamedTuple):
     entry: _Entry
     own: _Text
     begin: str
-    """The keyword before a plural form that the message lacks, such as `msgstr[1]`; empty where it has a place."""
+    """The keyword to write before a plural form that the entry lacks, such as `msgstr[1]`; empty if it has the form."""
     is_long: bool
 
 
@@ -94,15 +95,15 @@ class PluralRule(NamedTuple):
     """The plural forms of a language."""
 
     num_forms: int | None
-    """None in a template that is not filled in, or where the number has more than two digits: no language has seven."""
+    """Number of forms; None in an unfilled template, or if it has more than two digits: no language has seven forms."""
     one: int
-    """The form for 1; -1 where 2 and 3 have the same form."""
+    """Index of the form for 1; -1 if 1, 2 and 3 have the same form."""
     is_for_few: bool
-    """True if this form stands for 1 alone, or for 0 and 1."""
+    """True if the form for 1 is used for 1 only, or for 0 and 1 only."""
 
 
 class Catalogue(Content):
-    """The messages of a catalogue. Of one with plural forms, each form is a segment."""
+    """The messages of a catalogue. Each plural form of a message is a segment."""
 
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
@@ -120,7 +121,11 @@ class Catalogue(Content):
         return None if named is None or named[1].decode("ascii", "replace").upper() in _UNSET else named
 
     def segments(self) -> Iterator[Segment]:
-        """Yield a segment for each string of a translation; an entry that is damaged is left out."""
+        """Yield a segment for each string of a translation; an entry that is damaged is left out.
+
+        Raises:
+            InputError: there are damaged entries and no others.
+        """
         num_messages = 0
         for entry in self._entries():
             if not entry.texts:
@@ -140,7 +145,7 @@ class Catalogue(Content):
             self.document.refuse_line(first.line, first.what)
 
     def in_language(self, code: str) -> Iterator[Edit]:
-        """Yield the language of the catalogue, and the charset where the header has none yet."""
+        """Yield the edits that set the language in the header, and the charset if the header has none yet."""
         if self._header is None or (header := self._header.texts.get("msgstr")) is None:
             return
         code = code.replace("-", "_")
@@ -165,7 +170,10 @@ class Catalogue(Content):
             )
 
     def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-        """Yield the string in quotes, on as many lines as it needs if its source stands on several; it is not fuzzy."""
+        """Yield the edits that write the translation in quotes, and that remove the flag `fuzzy`.
+
+        If its source has several lines, it has as many as it needs; else it has one.
+        """
         form = segment.unit
         assert isinstance(form, _Form)
         raw = "".join(chunks)
@@ -184,12 +192,12 @@ class Catalogue(Content):
         self.odd.append(Odd(self.line_at(place), what))
 
     def _entries(self) -> Iterator[_Entry]:
-        """Yield the entries; of an obsolete one the place alone. What is no part of a catalogue goes with its entry."""
+        """Yield the entries; an obsolete entry has its place only. An entry with an invalid line is left out."""
         text, position = self.document.text, 0
         entry: _Entry | None = None
         last: _Text | None = None
         is_over = is_lost = False
-        """True if the entry has a translation, and if it is damaged up to the next one."""
+        """True if the entry has a translation, and true if it is damaged, so that it is skipped up to the next one."""
         while position < len(text):
             self.work.step()
             start, found = position, _TOKEN.match(text, position)
@@ -255,7 +263,10 @@ class Catalogue(Content):
             self._declared = Declared("", self._language[1].strip(), self._language.start(), "Language")
 
     def _segments_of(self, entry: _Entry) -> Iterator[Segment]:
-        """Yield a segment for each form: that for 1 has the singular as its source, others have the plural."""
+        """Yield a segment for each form of a message.
+
+        The source of the form for 1 is the singular if it can be; the source of all others is the plural.
+        """
         texts = entry.texts
         singular, plural = texts["msgid"], texts.get("msgid_plural")
         names = [name for name in texts if name.startswith("msgstr")]
@@ -298,7 +309,7 @@ class Catalogue(Content):
         )
 
     def _without_fuzzy(self, entry: _Entry) -> Iterator[Edit]:
-        """Yield what takes out the flag, and the former message, which only fuzzy entries have."""
+        """Yield the edits that remove the flag `fuzzy` and the former message, which only fuzzy entries have."""
         for start, end in entry.previous_lines:
             yield Edit(start, end, "")
         for start, end in entry.flag_lines:
@@ -316,7 +327,7 @@ def _line_end(text: str, begin: int = 0) -> str:
 
 
 def plural_rule(header: str) -> PluralRule:
-    """Return what a catalogue's header says of plural forms."""
+    """Return the plural forms that the header of a catalogue declares."""
     found = re.search(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=([^;\\]*)", header)
     if found is None:
         return PluralRule(None, 0, is_for_few=True)
@@ -335,7 +346,7 @@ def _count_specifiers(raw: str) -> Counter[str]:
 
 
 def _atoms(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a string; no sentence goes across the end of a line in it, or another control character."""
+    """Yield the atoms of a string; its line ends and other control characters are breaks, which no sentence crosses."""
     for match in _ESCAPE.finditer(raw):
         piece = match[0]
         if not piece.startswith("\\"):
@@ -352,7 +363,7 @@ def _atoms(raw: str) -> Iterator[Atom]:
 
 
 def _characters(escapes: str | None) -> str:
-    """Return the characters whose bytes in UTF-8 are escaped; nothing if they are none."""
+    """Return the characters of escaped bytes in UTF-8; an empty text if the bytes are not valid UTF-8."""
     codes = re.findall(r"\\x(..)|\\([0-7]{3})", escapes or "")
     try:
         return bytes(int(high, 16) if high else int(octal, 8) for high, octal in codes).decode("utf-8")

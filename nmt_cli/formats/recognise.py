@@ -12,12 +12,12 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 HEAD_BYTES = 4096
-"""Bytes at the beginning of a file that are looked at, to see if it is plain text."""
+"""Number of bytes at the beginning of a file by which it is checked for plain text."""
 ENDINGS = {
     ".html": "HTML", ".htm": "HTML", ".xhtml": "HTML", ".po": "PO", ".pot": "PO", ".srt": "SRT", ".vtt": "VTT",
     ".xlf": "XLIFF", ".xliff": "XLIFF",
 }  # fmt: skip
-"""The format of each ending of a name, for a document that is translated."""
+"""The format of a document to translate, by the ending of its name."""
 COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 """Endings of names of compressed files."""
 HEADER_WORDS = frozenset(
@@ -40,7 +40,7 @@ _KINDS_BY_NAME = {
     ".ts": "a file of Qt or of a program",
     **dict.fromkeys((".yaml", ".yml"), "YAML"),
 }
-"""Formats of which no reader is here; only their names tell them from plain text."""
+"""Formats without a reader in this package, by the ending of the name, which alone tells them from plain text."""
 _AS_WORDS = "its marks are read as words; "
 _TO_HTML = (
     f"{_AS_WORDS}convert it to HTML, for example with pandoc; `nmt translate` translates HTML as a document if -o is "
@@ -69,11 +69,11 @@ _SIGNATURES = (
     ),
     (b"%PDF-", 0, "a PDF document", "`nmt import` cannot read it; copy the text out of it into a text file"),
 )  # fmt: skip
-"""Bytes, where they stand, what they tell, and what to do then."""
+"""Bytes, their offset in the file, the kind of file that they show, and the advice for the user."""
 _DOCUMENT = "a document of a word processor"
 _SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
 _MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
-"""Names that stand in the first bytes of a document of a word processor."""
+"""Names in the first bytes of a document of a word processor."""
 CUE_TIME = r"(-?)(?:(\d{1,6})[ \t]*:[ \t]*)?(\d{1,3})[ \t]*:[ \t]*(\d{1,2})(?:[ \t]*[,.:;][ \t]*(\d{1,9}))?"
 """A time as people write it: without hours or fraction, with blanks, a colon before the fraction, or a minus."""
 _CUE = re.compile(rf"^[ \t]*{CUE_TIME}[ \t]*-->[ \t]*{CUE_TIME}", re.M)
@@ -104,7 +104,7 @@ _SUBTITLES = Foreign(
 
 
 def inner_name(path: str) -> str:
-    """Return the name of a file without the ending of a compression: what tells format and language."""
+    """Return the name of a file without folders and an ending such as `.gz`; it may tell the format and language."""
     name = os.path.basename(path)
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)
@@ -112,13 +112,13 @@ def inner_name(path: str) -> str:
 
 
 def ending_of(path: str) -> str | None:
-    """Return the ending of a name, without that of a compression, that tells the format of a document, or None."""
+    """Return the ending of a file name that tells the format of a document, or None; one such as `.gz` is ignored."""
     ending = PurePath(inner_name(path)).suffix.lower()
     return ending if ending in ENDINGS else None
 
 
 def why_not_text(head: bytes) -> Foreign | None:
-    """Return what a file is that begins with `head` and is plainly not text in UTF-8."""
+    """Return the kind of a file that begins with `head` and plainly is not plain text in UTF-8; None if it may be."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         what = _zip_kind(head)
         return Foreign(what, _SAVED if what == _DOCUMENT else _IMPORTABLE)
@@ -135,7 +135,10 @@ def why_not_text(head: bytes) -> Foreign | None:
 
 
 def why_not_lines(head: bytes) -> Foreign | None:
-    """Return what a file is that has no sentences as its lines, beside what `why_not_text` tells."""
+    """Return the kind of a file of unknown XML or subtitles, whose lines are not sentences; None for any other file.
+
+    It is called after `why_not_text`, which recognises other kinds.
+    """
     text = head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
     if _XML.match(text) and xml_format(text) is None:
         return Foreign("an XML file", "write its texts into a file, one a line, or convert it to XLIFF")
@@ -143,7 +146,7 @@ def why_not_lines(head: bytes) -> Foreign | None:
 
 
 def advice_on(kind: str) -> str:
-    """Return what to do with a file of this format, which is not plain text."""
+    """Return the advice for the user on a file of this format, which is not plain text."""
     if kind not in _DOCUMENT_ENDINGS:
         return _UNKNOWN_ADVICE.get(kind, _IMPORTABLE)
     return (
@@ -153,16 +156,16 @@ def advice_on(kind: str) -> str:
 
 
 def _zip_kind(head: bytes) -> str:
-    """Return what a zip archive is, as far as the names of its first members tell."""
+    """Return the kind of a zip archive, as far as the names of its first members tell it."""
     if b"opendocument.spreadsheet" in head or b"xl/" in head:
         return "a spreadsheet"
     return _DOCUMENT if any(name in head for name in _MEMBERS) else "a zip archive"
 
 
 def utf16_encoding(head: bytes) -> str | None:
-    """Return `UTF-16` or `UTF-32` where a byte order mark says so, or `UTF-16-LE` or `-BE` where the zeros do.
+    """Return `UTF-16` or `UTF-32` if a byte order mark shows it, `UTF-16-LE` or `-BE` if zero bytes do, else None.
 
-    A line of arbitrary bytes may begin like a mark. Where it is one, a newline has a zero byte beside it.
+    A line of arbitrary bytes may begin like a mark. If it is a mark, a newline has a zero byte next to it.
     """
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
@@ -183,11 +186,11 @@ def _places(data: bytes, byte: bytes) -> list[int]:
 
 
 _ROOT = re.compile(r"(?>\s*<\?.*?\?>|\s*<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*)?>)*+\s*<(?:\w+:)?([A-Za-z]+)[\s>/]", re.S)
-"""The name of the root of an XML document, behind instructions and a declaration of its type."""
+"""The name of the root of an XML document, after instructions and a declaration of its type."""
 
 
 def xml_format(text: str) -> str | None:
-    """Return `TMX`, `XLIFF` or `HTML` where the text begins as such a document does."""
+    """Return `TMX`, `XLIFF` or `HTML` if the text begins as such a document does, else None."""
     begin = text.lstrip("\ufeff \t\r\n")
     if not begin.startswith("<"):
         return None
@@ -203,7 +206,7 @@ def xml_format(text: str) -> str | None:
 
 
 def text_format(text: str, name: str) -> str:
-    """Return the format of a text by its beginning and its name; `text` where nothing speaks for another."""
+    """Return the format of a text by its beginning and its name; `text` if nothing shows another one."""
     name = name.lower()
     text = text.lstrip("\ufeff")
     if kind := xml_format(text):
@@ -225,7 +228,7 @@ def text_format(text: str, name: str) -> str:
 
 
 def other_format(text: str) -> Foreign | None:
-    """Return what a text is that begins like a format which is not read here, although it has the lines of a text."""
+    """Return the kind of a text that begins like other XML or subtitles, which this package cannot read, or None."""
     begin = text.lstrip("\ufeff \t\r\n")
     if _MARKUP.match(begin):
         return Foreign(
@@ -246,7 +249,7 @@ def _is_json_object(line: str, *, is_whole: bool) -> bool:
 
 
 def json_objects(text: str) -> str | None:
-    """Return how jq calls the objects of an array, or of objects over several lines; None for any other text."""
+    """Return the jq filter for the objects of an array, or for objects over several lines; None for any other text."""
     text = text.lstrip("\ufeff")
     if re.match(r"\s*\[\s*\{\s*\"", text):
         return ".[]"
@@ -254,7 +257,7 @@ def json_objects(text: str) -> str | None:
 
 
 def is_tsv(lines: list[str]) -> bool:
-    """Return True if nearly every line has a tab between two cells with letters."""
+    """Return whether nearly every line has a tab between two cells with letters."""
     lines = [line for line in lines if not line.startswith("#")]
     with_tab = sum("\t" in line and sum(map(_has_letter, line.split("\t"))) > 1 for line in lines)
     return with_tab > 0 and with_tab >= 0.9 * len(lines)
@@ -265,7 +268,7 @@ def _has_letter(cell: str) -> bool:
 
 
 def is_csv(lines: list[str]) -> bool:
-    """Return True if most lines are quoted cells with a comma or semicolon between, or the first names columns."""
+    """Return whether most lines are quoted cells with a comma or semicolon between, or the first line names columns."""
     begun = [line for line in lines if line.startswith('"')]
     quoted = sum(bool(re.fullmatch(r'"(?:[^"]|"")*"(?:[,;]"(?:[^"]|"")*")+', line)) for line in begun)
     if quoted >= 2 and quoted >= 0.8 * len(lines):
@@ -275,7 +278,7 @@ def is_csv(lines: list[str]) -> bool:
 
 
 def suspicion(head: bytes, name: str) -> str | None:
-    """Return the format, such as `TSV`, that a file of plain text seems to have."""
+    """Return the format, such as `TSV`, that a file taken for plain text seems to have; None if it seems to be text."""
     text = head.decode("utf-8", errors="replace")
     cut = text.rpartition("\n")[0] if len(head) >= HEAD_BYTES else text
     name = name.removesuffix(".gz").lower()
@@ -286,15 +289,15 @@ def suspicion(head: bytes, name: str) -> str | None:
 
 
 class ForeignLines(NamedTuple):
-    """Lines that training would misread."""
+    """Lines that training would misread because of `CR` line ends or their `encoding`, as `what` tells."""
 
     line: int
-    """The first of them, from 1."""
+    """Number of the first of these lines, from 1."""
     what: str
 
 
 def misread_lines(head: bytes) -> ForeignLines | None:
-    """Return why a file that begins with `head` cannot be text to train on: CR line ends, or another encoding."""
+    """Return the first line in `head` that training would misread, by CR line ends or another encoding, or None."""
     body = head.rstrip(b"\r\n")
     if b"\n" not in body and (b"\r" in body or head.endswith(b"\r")):
         return ForeignLines(1, "CR")

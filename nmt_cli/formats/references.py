@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nmt_cli.formats.segments import Atom, Kind
 
 ENDLESS = re.compile(r"(&#[0-9]{1000,};?)")
-"""A reference that stands for no character. Python refuses to read such a number."""
+"""A reference with a number of 1,000 digits or more, which is no character and which Python refuses to read."""
 
 _ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>][^\s>]*))?""")
 _REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?|[^&]+|&")
@@ -38,23 +38,23 @@ def attributes_of(tag: str) -> Iterator[Attribute]:
 
 
 def unescape(text: str) -> str:
-    """Return a text with the characters for its references; those that are `ENDLESS` stay."""
+    """Return a text with its references replaced by the characters; references that match `ENDLESS` stay."""
     if "&" not in text:
         return text
     return "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(ENDLESS.split(text)))
 
 
 def spelled(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a text, each reference to a character as one."""
+    """Yield the atoms of a text in HTML or XML; each reference to a character is an atom of its own."""
     for match in _REFERENCE.finditer(raw):
         yield Atom(match[0], unescape(match[0]))
 
 
 def protected(raw: str) -> Atom:
-    """Return the atom of an element whose text its document forbids to translate."""
+    """Return an element whose text the document forbids to translate, with its tags, as one protected atom."""
     return Atom(raw, unescape(re.sub(r"<[^<>]*>", "", raw)), Kind.PROTECTED)
 
 
 def written(text: str) -> str:
-    """Return a text as an element holds it."""
+    """Return a text as it is written in an element, with `&`, `<` and `>` escaped."""
     return html.escape(text, quote=False)

@@ -15,7 +15,7 @@ _CONTRIBUTOR = re.compile(r"(?<!\s)\s*+(?:&\s*+)?#\d++ \(([^()]*+)\)")
 
 
 class Found(NamedTuple):
-    """A pair as it stands in a file."""
+    """A pair of texts as a file has it."""
 
     place: str | int
     """Line or cell; a number names a line."""
@@ -35,7 +35,7 @@ class ImportReport:
     skipped: dict[str, int] = field(default_factory=dict)
     """Number of pairs that are not in the output, by reason."""
     examples: dict[str, list[str]] = field(default_factory=dict)
-    """The first places of each reason."""
+    """The first places of skipped pairs, by reason."""
     joined: int = 0
     """Pairs in which line ends became spaces."""
     notes: dict[str, int] = field(default_factory=dict)
@@ -84,9 +84,10 @@ class ImportReport:
 def whole_pairs(
     found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs that have text on both sides, and count the others; with `is_single`, both are one text.
+    """Yield the pairs that have text on both sides, and count the others as skipped.
 
-    Each side becomes one line: line ends around it go, and each one within becomes a space.
+    Each side becomes one line: line ends around it are removed, and each one within becomes a space. With `is_single`,
+    both sides are the same text, and the report does not tell them apart.
     """
     for place, source, target in found:
         has_source = bool(source) and not source.isspace()
@@ -109,7 +110,7 @@ def whole_pairs(
 
 
 def _without_outer_line_ends(text: str) -> str:
-    """Return the text without the white space at its beginning or end, where a line end is in it."""
+    """Return the text without the white space at its beginning, or at its end, if this white space has a line end."""
     begin = len(text) - len(text.lstrip())
     if _LINE_END.search(text, 0, begin):
         text = text[begin:]
@@ -118,7 +119,7 @@ def _without_outer_line_ends(text: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Return False if bytes that could not be decoded, or half of a surrogate pair, stand in the text."""
+    """Return whether a text has no bytes that could not be decoded, and no half of a surrogate pair."""
     if text.isascii():
         return True
     try:

@@ -1,4 +1,4 @@
-"""The pairs of the segments of a document, or of two: what `nmt import` takes."""
+"""Takes pairs of texts, or texts in one language, from the segments of a document for `nmt import`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt_cli.text.language_codes import primary_language
 def pairs_of(
     content: Content, languages: Languages, report: ImportReport, *, with_unfinished: bool = False
 ) -> Iterator[Found]:
-    """Yield each segment with its translation; those that are no pair, or not finished, are counted.
+    """Yield the text of each segment with its translation; segments without one, or unfinished ones, are counted.
 
     Raises:
         InputError: the document translates between other languages, or nothing in it can be read.
@@ -45,7 +45,11 @@ def pairs_of(
 def texts_of(
     content: Content, language: str, report: ImportReport, *, with_unfinished: bool = False
 ) -> Iterator[Found]:
-    """Yield each text in one language, as both sides; of a file with two languages, the side that is in it."""
+    """Yield each text in one language, as source and as target; of a bilingual file, take the side in this language.
+
+    Raises:
+        InputError: the document has no text in this language, or nothing in it can be read.
+    """
     name = content.document.name
     for segment in content.segments():
         declared = segment.declared
@@ -71,7 +75,7 @@ def texts_of(
 
 
 def _texts_in(segment: Segment) -> Iterator[str]:
-    """Yield the text of a segment, in a page between its breaks, and the texts of the attributes within."""
+    """Yield the text of a segment, or the texts between its breaks in a page, and the texts of its attributes."""
     text = segment.text
     if segment.num_repeated:
         text = "\n".join([line for line in text.split("\n") if line.strip()][segment.num_repeated :])
@@ -89,7 +93,7 @@ def _texts_in(segment: Segment) -> Iterator[str]:
 def _declared_codes(
     numbers: Mapping[Declared, int], swapped: Mapping[Declared, bool]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, for source and target of the import, the declared codes with the numbers of their segments."""
+    """Return the declared language codes of the import's source, and of its target, with their numbers of segments."""
     sides: tuple[dict[str, int], dict[str, int]] = {}, {}
     for declared, number in numbers.items():
         for side, code in enumerate((declared.source, declared.target)):
@@ -100,7 +104,7 @@ def _declared_codes(
 
 
 def _is_swapped(content: Content, declared: Declared, languages: Languages, report: ImportReport) -> bool:
-    """Return whether a document translates from the language asked for as target into that of the source."""
+    """Return whether a document translates from the target language of the import into its source language."""
     name, own, asked = content.document.name, (declared.source, declared.target), tuple(languages)
     fits, fits_swapped = (
         all(

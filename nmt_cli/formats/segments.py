@@ -18,7 +18,7 @@ from nmt_cli.formats.work import Work
 
 
 class Kind(Enum):
-    """Kinds of parts that a text is made of."""
+    """Kinds of the atoms of which a text is made."""
 
     TEXT = auto()
     OPEN = auto()
@@ -31,9 +31,9 @@ class Kind(Enum):
     PROTECTED = auto()
     """A text that its document forbids to translate."""
     BREAK = auto()
-    """Something that stays where it is, so no sentence goes across it."""
+    """Something that stays where it is, so no sentence crosses it."""
     KEY = auto()
-    """The sign of a key before a letter, as in `&File`; the model does not see it."""
+    """The sign before the letter of a keyboard shortcut, as in `&File`; the model does not see it."""
     SEAM = auto()
     """Border of two cues: a sentence may cross it, and its translation is divided again."""
 
@@ -43,9 +43,9 @@ class Atom:
     """A piece of text, a tag or a placeholder."""
 
     raw: str
-    """Text of the part in the document's own spelling."""
+    """Text of the atom in the document's own spelling."""
     text: str = ""
-    """Text that the model sees; for a tag, its name; for a break, the line end or the like that it stands for."""
+    """Text that the model sees; for a tag, its name; for a break, the line end or other text in its place."""
     kind: Kind = Kind.TEXT
     inner: tuple[Segment, ...] = ()
     """Attributes of a tag that are to be translated, at their places in `raw`."""
@@ -61,7 +61,7 @@ class Atom:
         return self.text if self.is_shown else " " if self.kind is Kind.SEAM else ""
 
     def split_at(self, place: int) -> tuple[Atom, Atom]:
-        """Return the text before and after `place`; what is spelled as one, such as an entity, goes to the first."""
+        """Return the atom cut at an offset in its text; an atom spelled as a whole, such as an entity, is not cut."""
         if self.raw == self.text:
             return replace(self, raw=self.raw[:place], text=self.text[:place]), Atom(
                 self.raw[place:], self.text[place:]
@@ -73,12 +73,13 @@ _LINE_ENDS = ("\n", "\r\n", "\r")
 
 
 class Codes(Enum):
-    """The ways in which tags and placeholders stand in a text."""
+    """The kinds of tags and placeholders that the text of a format may have."""
 
     TEXT = auto()
     """Codes as in any text: `<b>`, `{name}`, `%s`, addresses."""
     PAGE = auto()
-    """No codes but the tags of a page: its text has words only, and an address may have tags within."""
+    """Codes as in any text beside the tags of a page; but `<br>` in the text ends no line, and an address may have tags
+    inside."""
     MESSAGE = auto()
     """By the flags of gettext in `Segment.syntax`; several blanks set columns, as in texts for terminals."""
     UNIT = auto()
@@ -89,7 +90,7 @@ class State(Enum):
     """The state of the translation of a segment, as the document declares it."""
 
     NEW = auto()
-    """There is none, or a text that only stands in for one."""
+    """There is no translation, or a text that is only a substitute for one."""
     UNFINISHED = auto()
     """A translation that somebody has to look at, such as a fuzzy one."""
     DONE = auto()
@@ -98,12 +99,12 @@ class State(Enum):
 
 
 class Declared(NamedTuple):
-    """The languages that a document declares for segments, where it does; empty where it does not."""
+    """The languages that a document declares for segments; empty if it declares none."""
 
     source: str = ""
     target: str = ""
     place: int = 0
-    """Place of the declaration, for messages."""
+    """Offset of the declaration in the document, for messages."""
     name: str = ""
     """The name of the header or attribute of the target language: `Language`, `target-language`."""
 
@@ -119,16 +120,16 @@ class Segment:
     end: int
     """The range that the translation replaces."""
     atoms: tuple[Atom, ...]
-    """The text; mostly what stands in the range, but in a catalogue it stands elsewhere."""
+    """The text to translate. It is mostly the text of the range, but in a catalogue it is elsewhere in the document."""
     spell: Callable[[str], str] = str
-    """Returns how the document spells a text, as with entities."""
+    """Function that returns a text as the document spells it, for example with entities."""
     finish: Callable[[Sequence[str]], str] = "".join
-    """Returns the range from what stands between the seams."""
+    """Function that makes the new text of the range from the translated parts between the seams."""
     seconds: tuple[float, ...] = ()
     """Seconds for which each part between the seams is shown, if there are seams."""
     codes: Codes = Codes.TEXT
     line: int = 0
-    """The line on which its unit begins, for messages."""
+    """The number of the line on which the segment, or the entry around it, begins, for messages."""
     target: str | None = None
     """The text of the translation that the document has, without codes; None where it has no place for one."""
     state: State = State.NEW
@@ -139,19 +140,19 @@ class Segment:
     syntax: frozenset[str] = frozenset()
     """Kinds of placeholders in the text, by flags of gettext such as `c-format`."""
     time: tuple[float, float] | None = None
-    """The seconds at which it is shown and goes."""
+    """The seconds at which a cue appears and disappears; None if the segment is no cue."""
     num_repeated: int = 0
-    """Lines at its beginning that repeat the cue before it, as captions do that roll up."""
+    """Number of lines at its beginning that repeat the cue before it, as in captions that roll up."""
     is_alone: bool = False
-    """No sentence goes on from one line of it to the next, nor to another segment."""
+    """True if no sentence continues from one of its lines to the next, or into another segment."""
     group: object = None
     """The same object for segments that are complete only together, as the plural forms of a message."""
     parts: tuple[Segment, ...] = ()
-    """The segments that stand between its seams, where a sentence goes on from one to the next."""
+    """The segments between its seams, if it was joined from several over which one sentence runs."""
     marked: tuple[tuple[str, str], ...] = ()
-    """The texts and translations of the parts that both sides mark as sentences."""
+    """The texts and translations of its parts, if both sides mark them as sentences."""
     has_subflow: bool = False
-    """A code in it holds a text of its own, such as a footnote, which stays."""
+    """True if a code in it holds a text of its own, such as a footnote, which stays untranslated."""
     unit: object = None
     """Data of the format's own, from which it writes the translation."""
 
@@ -166,7 +167,7 @@ class Segment:
 
 
 class Edit(NamedTuple):
-    """A range and what takes its place, such as the name of a language."""
+    """A range of a document, and the text that replaces it."""
 
     start: int
     end: int
@@ -174,19 +175,19 @@ class Edit(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A part of a document that could not be read and is left as it stands."""
+    """A part of a document that could not be read and is left as it is."""
 
     line: int
     what: str
 
 
 class Content:
-    """The segments of a document in one format. Each format derives a class and is listed where files are opened."""
+    """The segments of a document in one format. Each format is a derived class, listed in `contents.py`."""
 
     HAS_REFERENCES: ClassVar[bool] = False
     """True if `&#...;` may stand for a character that the encoding of the document lacks."""
     HAS_CODES: ClassVar[bool] = True
-    """False if it is text of people, of which a sentence without tags and placeholders stays as the model says it."""
+    """False for plain text, in which the translation of a sentence without tags and placeholders is used unchecked."""
 
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()
@@ -194,7 +195,7 @@ class Content:
         """Notes for the user. These lists are complete when all segments have been taken."""
         self.odd: list[Odd] = []
         self.languages: list[str] = []
-        """Languages that the document says its text is in."""
+        """Languages that the document declares for its text."""
         self._line, self._counted = 1, 0
         self._newline = document.newline
 
@@ -213,16 +214,16 @@ class Content:
         raise NotImplementedError
 
     def in_language(self, code: str) -> Iterator[Edit]:
-        """Yield what names the language of the translations in the document, after all segments have been taken."""
+        """Yield the edits that make the document declare another language, after all segments have been taken."""
         del code
         return iter(())
 
     def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-        """Yield what puts the translation of a segment, given as what stands between its seams, into the document."""
+        """Yield the edits that write the translation of a segment; `chunks` has the parts between its seams."""
         yield Edit(segment.start, segment.end, segment.finish(chunks))
 
     def line_at(self, place: int) -> int:
-        """Return the number of the line at a place; quick if the places rise."""
+        """Return the number of the line at an offset; fast if it is called with ascending offsets."""
         if place < self._counted:
             self._line, self._counted = 1, 0
         self._line += self.document.text.count(self._newline, self._counted, place)
@@ -231,7 +232,7 @@ class Content:
 
 
 def partners(atoms: Sequence[Atom]) -> dict[int, int]:
-    """Return the places of opening tags, each with the place of its closing tag; the pairs do not cross."""
+    """Return the index of the closing tag for each index of an opening tag that has one; the pairs do not cross."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     num_open: dict[str, int] = {}
@@ -250,7 +251,7 @@ def partners(atoms: Sequence[Atom]) -> dict[int, int]:
 
 
 def as_one(atoms: Sequence[Atom], name: str = "") -> Atom:
-    """Return the atoms as one tag that stands alone, or as a placeholder that the model sees by a name."""
+    """Return the atoms joined into one: a tag that encloses nothing or, with `name`, a placeholder of this name."""
     inner: list[Segment] = []
     offset = 0
     for atom in atoms:
@@ -260,7 +261,7 @@ def as_one(atoms: Sequence[Atom], name: str = "") -> Atom:
 
 
 def spliced(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with the ranges of all edits replaced; those at one place stand in the order given."""
+    """Return a text with the ranges of all edits replaced; edits of one range are made in the order given."""
     parts, position = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
         parts += [text[position:start], new]

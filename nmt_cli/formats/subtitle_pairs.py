@@ -1,4 +1,4 @@
-"""Cues of two files of subtitles that are shown at the same time."""
+"""Pairs the cues of two files of subtitles that are shown at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt_cli.system.errors import InputError
 MIN_OVERLAP = 0.5
 """Share of the shorter cue's time that two cues must have in common to be a pair."""
 MAX_GROUP = 4
-"""Cues on a side; longer chains of cues that overlap are not one sentence."""
+"""Largest number of cues on a side of a pair; longer chains of cues that overlap are not one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Cue:
 
 
 def cues_of(content: Content, report: ImportReport) -> list[Cue]:
-    """Return the cues of a file in the order of their times; what is no pair of its own is counted.
+    """Return the cues of a file in the order of their times; cues without new text are counted as skipped.
 
     Raises:
-        InputError: it has none.
+        InputError: the file has no cue with text.
     """
     name, cues = content.document.name, []
     for segment in content.segments():
@@ -79,7 +79,10 @@ def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], repo
 
 
 def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
-    """Return the cues of the second file at the times of the first: it may run faster, begin later, or lack a part."""
+    """Return the cues of the second file with their times changed to those of the first.
+
+    The second file may run faster, begin later, or lack a part.
+    """
     found = timing([cue.begin for cue in cues], [cue.begin for cue in others])
     if found is None:
         raise InputError(
@@ -115,9 +118,9 @@ def _correction(found: Timing) -> str:
 
 
 def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
-    """Return the cues without those that are shown during many of the other file, such as the name of a station.
+    """Return the cues that are shown during at most `MAX_GROUP` cues of the other file.
 
-    Such a cue would join all of them to one chain. It is counted.
+    Another one, such as the name of a station, would join all of them into one chain. It is counted as skipped.
     """
     begins = [other.begin for other in others]
     kept = []

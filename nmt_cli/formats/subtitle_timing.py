@@ -11,19 +11,19 @@ from typing import NamedTuple
 _RATES = (24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0)
 """Frames a second of films, as they are made and as they are broadcast."""
 MIN_CUES = 10
-"""Cues of a file from which on its times can be corrected."""
+"""Smallest number of cues in a file for which the times can be corrected."""
 _MIN_REFUSED = 50
-"""Cues of a file from which on it is refused where hardly more of them agree than by chance."""
+"""Smallest number of cues for which two files are refused if hardly more cues agree than by chance."""
 _SAMPLE = 200
 _MAX_SHIFT = 900.0
-"""Seconds around a shift of 0, and around those that let the first or the last cues begin together."""
+"""Seconds around these shifts that are searched: 0, and those with which the first or the last cues begin together."""
 _BIN = 0.2
 _NEAR = 0.4
-"""Seconds between the beginnings of two cues that are taken for one."""
+"""Largest difference, in seconds, between the beginnings of two cues that agree."""
 _NUM_SHIFTS = 8
-"""Shifts between which a film may change, where one version of it lacks a scene or has an advertisement."""
+"""Number of shifts that are tried; they change where one version of a film lacks a scene or has an advertisement."""
 _CHANGE = 6.0
-"""Cues by which more must agree after a change of the shift."""
+"""Number of further cues that must agree to make up for a change of the shift."""
 _CERTAIN, _CHANCE = (0.6, 12.0), (0.45, 9.0)
 """The share of the cues that agree, and their standard deviations above what chance gives. With one of the first pair
 the times are certain; with neither of the second they have nothing in common. Files of different films reach 0.45 with
@@ -37,7 +37,7 @@ class Fit(NamedTuple):
     shift: float
 
     def of(self, time: float) -> float:
-        """Return a time in the other file."""
+        """Return the time in the other file that belongs to a time in the first."""
         return self.scale * time + self.shift
 
 
@@ -45,7 +45,7 @@ SAME = Fit(1.0, 0.0)
 
 
 class Timing(NamedTuple):
-    """The times of one file in those of another, part by part."""
+    """The map from the times of one file to those of another, part by part."""
 
     begins: tuple[float, ...]
     """The time at which each part begins."""
@@ -59,7 +59,7 @@ class Timing(NamedTuple):
 
 
 def timing(times: Sequence[float], others: Sequence[float]) -> Timing | None:
-    """Return where the times of cues lie in those of others, or None if they have nothing in common.
+    """Return the map from the times of cues to those of the cues of another file; None if they have nothing in common.
 
     For each usual ratio of frame rates, the differences between the beginnings vote for shifts. A path through the
     shifts with the most votes has the most beginnings that agree (Viterbi), and pays for each change. The shifts on it
@@ -131,7 +131,7 @@ def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) 
 
 
 def _parts(times: Sequence[float], others: Sequence[float], fits: Sequence[Fit]) -> list[tuple[int, int, Fit]]:
-    """Return the path through the maps with the most beginnings that agree: the cues and the map of each part."""
+    """Return the parts for which most beginnings agree, each as (first cue, cue after the last, map)."""
     scores, came_from = [0.0] * len(fits), list[list[int]]()
     for time in times:
         top = max(range(len(fits)), key=scores.__getitem__)
@@ -162,7 +162,7 @@ def _num_near(times: Sequence[float], others: Sequence[float], fit: Fit) -> int:
 
 
 def _refined(times: Sequence[float], others: Sequence[float], fit: Fit, scale: float | None = None) -> Fit:
-    """Return the line through the cues that lie near each other, by least squares, twice; its scale may be given."""
+    """Return a map fitted to the cues near each other, by least squares, twice; with `scale`, only its shift is new."""
     for _ in range(2):
         both = [(time, _nearest(others, fit.of(time))) for time in times]
         near = [(time, other) for time, other in both if abs(other - fit.of(time)) <= _NEAR]

@@ -20,7 +20,7 @@ MARKUP = re.compile(
     r"<rt>[^<>]*</rt>|</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I
 )
 SPEAKER = re.compile(r"\s*(?:[-–—]\s*\S|[♪♫]|\[|\()")
-"""Beginning of what another person says, of music, or of a sound."""
+"""Beginning of a line that another person says, or that stands for music or a sound."""
 _ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 """Beginning of a block of VTT that is no cue."""
 _MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
@@ -35,12 +35,12 @@ class _Cue:
     """A cue: the range of its text, and when it is shown."""
 
     place: int
-    """Place of its times."""
+    """Offset of the line with its times."""
     begins: float
     ends: float
     start: int
     end: int
-    """After the text of its last line."""
+    """Offset after the text of its last line, without the line end."""
     lines: tuple[str, ...]
     """The lines, each with its line end except the last."""
 
@@ -51,21 +51,25 @@ class _Cue:
 
 
 class _Lines(NamedTuple):
-    """The lines of a file, and where they begin."""
+    """The lines of a file, and the offsets at which they begin."""
 
     starts: list[int]
     texts: list[str]
 
 
 class Subtitles(Content):
-    """The cues of a file; text outside of them, and what has no times, is left out."""
+    """The cues of a file; text outside of them, and cues without times, are left out."""
 
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._is_vtt = document.text[:8].lstrip("\ufeff").startswith("WEBVTT")
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the cues in their order in the file; those without text are left as they stand."""
+        """Yield the cues in their order in the file; a cue without text has the state `LEFT`.
+
+        Raises:
+            InputError: the file has no cue with times.
+        """
         cues = list(self._cues())
         if not cues and (broken := [one for one in self.odd if one.what == _NO_TIMES]):
             self.document.refuse_line(*broken[0])
@@ -94,7 +98,7 @@ class Subtitles(Content):
             last = bare or last
 
     def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-        """Yield the text on as many lines as the cue had; a line without text would end the cue, so it goes."""
+        """Yield the edit that writes a translation on as many lines as the cue had; blank lines are removed."""
         cue, (chunk,) = segment.unit, chunks
         assert isinstance(cue, _Cue)
         if chunk != self.document.text[cue.start : cue.end]:
@@ -110,7 +114,7 @@ class Subtitles(Content):
         texts = lines.texts
         number = 0
         pending: tuple[re.Match[str], int] | None = None
-        """A cue that has no text yet, and the place of its times."""
+        """The times of a cue that has no text yet, and their offset."""
         while number < len(texts):
             self.work.step()
             line = texts[number].strip("\ufeff \t\r\n")
@@ -144,7 +148,7 @@ class Subtitles(Content):
             yield self._cue(*pending, lines, len(texts), len(texts))
 
     def _cue(self, times: re.Match[str], place: int, lines: _Lines, first: int, end: int) -> _Cue:
-        """Return a cue with the text on some lines, without those at the edges that have white space alone."""
+        """Return a cue with the text of the lines from `first` up to `end`, without blank lines at the edges."""
         moments = seconds_of(times.groups()[:5]), seconds_of(times.groups()[5:])
         while first < end and not lines.texts[first].strip():
             first += 1
@@ -158,7 +162,7 @@ class Subtitles(Content):
         return _Cue(place, *moments, start, start + sum(map(len, own)), tuple(own))
 
     def _atoms(self, cue: _Cue, *, is_apart: bool) -> Iterator[Atom]:
-        """Yield the text and the marks of a cue; where people take turns, or captions roll, each line stays one."""
+        """Yield the atoms of a cue. If people take turns, or with `is_apart`, its line ends are breaks."""
         text, position = "".join(cue.lines), 0
         is_apart = is_apart or any(SPEAKER.match(line) for line in cue.bare[1:])
         for mark in [*_marks(text), None]:
@@ -177,10 +181,10 @@ def seconds_of(parts: Sequence[str | None]) -> float:
 
 
 def _end_of_text(lines: Sequence[str], first: int, *, is_vtt: bool) -> int:
-    """Return the number of the line after the text of a cue, whose first line is given.
+    """Return the index of the line after the text of a cue; `first` is the index of its first line.
 
-    A blank line ends the text; in VTT only an empty one does. If it is missing, the times of the next cue do, with the
-    cue's number before them.
+    A blank line ends the text; in VTT only an empty one does. If it is missing, the text ends before the times of the
+    next cue, and before the number above them.
     """
     end = first
     blank = "\r\n" if is_vtt else None
@@ -191,7 +195,7 @@ def _end_of_text(lines: Sequence[str], first: int, *, is_vtt: bool) -> int:
 
 
 def _is_rolling(cues: Sequence[_Cue]) -> bool:
-    """Return whether most cues begin with the line that the cue before ends with, as captions do that roll up."""
+    """Return whether most cues begin with the last line of the cue before, as in captions that roll up."""
     bare = [lines for cue in cues if (lines := [line for line in cue.bare if line])]
     same = [own for before, own in pairwise(bare) if own[0] == before[-1]]
     num_rolled = sum(len(own) > 1 for own in same)
@@ -199,9 +203,9 @@ def _is_rolling(cues: Sequence[_Cue]) -> bool:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    """Yield the markup, line ends and signs of music, and from the start of a line dashes and a pair of brackets.
+    """Yield the markup, line ends and signs of music, and at the start of a line dashes and a pair of brackets.
 
-    Such a dash says that another person speaks, and such brackets enclose a sound or the name of the speaker.
+    Such a dash shows that another person speaks, and such brackets enclose a sound or the name of the speaker.
     """
     position, closing, is_start = 0, "", True
     for mark in _MARK.finditer(text):
@@ -226,7 +230,7 @@ def _atom_of(mark: str) -> Atom:
 
 
 def _wrapped(chunk: str, cue: _Cue) -> str:
-    """Return the text on as many lines as the cue had, of like length."""
+    """Return the text on as many lines as the cue had, of similar length; unchanged if people take turns in the cue."""
     if len(cue.lines) == 1 or any(SPEAKER.match(line) for line in cue.bare[1:]):
         return chunk
     words = re.findall(r"(?:<[^<>]*>|\{[^{}]*\}|[^\s<{]|[<{])+", chunk)

@@ -14,7 +14,7 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
 MAX_VARIANTS = 4
-"""Pairs of the variants of a unit; more of them would outweigh all other units."""
+"""Largest number of pairs from a unit with several variants; more of them would outweigh all other units."""
 
 
 class TmxEvents:
@@ -53,7 +53,7 @@ class TmxEvents:
             self._line, self._segments = line, []
 
     def text(self, data: str) -> None:
-        """Keep text that stands in a segment and outside codes."""
+        """Keep text of a segment that is outside of codes."""
         if self._text is not None:
             self._text.add(data)
 
@@ -94,7 +94,11 @@ class TmxEvents:
         self.found += [Found(self._line, str(pair[0]), str(pair[-1])) for pair in pairs]
 
     def _of(self, number: int) -> list[InlineText]:
-        """Return the segments of one side: in exactly the language asked for, else in one of its regions."""
+        """Return the segments of a unit in the language of side `number`; 0 is the source, 1 the target.
+
+        If none is in exactly this language, those in one of its regions are taken, unless source and target are regions
+        of one language.
+        """
         language = self._languages[number]
         found = [(code, text) for code, text in self._segments if is_exactly(code, language)]
         if not found and (self._primaries[0] != self._primaries[1] or self._is_single):

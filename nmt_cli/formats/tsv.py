@@ -21,8 +21,8 @@ MAX_LINES_IN_CELL = 200
 def read_tsv(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with the number of the line where each begins.
 
-    Quotes are part of the text, as Tatoeba writes them, unless the whole file quotes as spreadsheets do. The lines
-    `#separator:tab` and `#html:true`, with which Anki begins, are followed.
+    Quotes are part of the text, as Tatoeba writes them, unless the whole file quotes as spreadsheets do. Lines at the
+    beginning such as `#separator:tab` and `#html:true` are directives of Anki and give no row.
     """
     is_quoted, num_directives = _is_quoted(given, facts)
     directives = [line.strip().lower() for line in islice(read_lines(given, facts), num_directives)]
@@ -49,10 +49,11 @@ def _plain_rows(given: Input, facts: TextFacts) -> Iterator[tuple[int, list[str]
 
 
 def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
-    """Return whether quotes around cells belong to the notation, and the number of leading lines that Anki reads.
+    """Return whether quotes around cells belong to the notation, and the number of leading directives of Anki.
 
-    They do if each cell that begins with a quote also ends with one, quotes within are doubled, and at least one cell
-    shows why it is quoted, or all are.
+    They do if each cell that begins with a quote also ends with one, quotes within are doubled, and one of these holds:
+    a quoted cell has a tab, a line end or a quote within; all cells are quoted; exactly the cells with a comma are
+    quoted, and there are at least three.
     """
     needed = directives = num_cells = num_quoted = commas = quoted_commas = 0
     rest = ""
@@ -86,7 +87,7 @@ def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
 
 
 def _split_cells(text: str) -> list[str]:
-    """Split at tabs that are not within quotes."""
+    """Return the cells of a line, which is split at the tabs that are not within quotes."""
     if '\t"' not in text and not text.startswith('"'):
         return text.split("\t")
     cells, position = [], 0
@@ -105,9 +106,9 @@ def _split_cells(text: str) -> list[str]:
 
 
 def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the rows of quoted cells.
+    """Return an iterator over the rows of a table with quoted cells, with the number of the line where each begins.
 
-    A lone CR ends a row as other line ends do, or is a blank where a part of a row ends.
+    A lone CR ends a row as other line ends do; but if line ends are mixed, and the row is too short, it is a blank.
 
     Raises:
         InputError: a quote in the text is not doubled, or a cell with a quote is never closed.
@@ -143,12 +144,12 @@ def _quoted_rows(name: str, lines: Iterable[str], delimiter: str) -> Iterator[tu
 
 
 class _Lines:
-    """The lines of a table, of which some end in a lone CR where other ends are usual."""
+    """Iterates over the lines of a table with mixed line ends, of which some may end in a lone CR."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
         self.ends_in_cr = False
-        """True of the last line."""
+        """True if the line that was read last ends in a lone CR."""
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
@@ -158,7 +159,7 @@ class _Lines:
 
 
 def _whole_rows(rows: Iterator[tuple[int, list[str]]], lines: _Lines) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows that have cells enough; a lone CR that ends a shorter one is a blank in a cell of the row."""
+    """Yield the rows; one that ends in a lone CR and has too few cells is joined to the next by a blank."""
     width, held = 0, None
     for begin, cells in rows:
         if held is not None and len(held[1]) + len(cells) - 1 <= width:
@@ -177,7 +178,7 @@ def _whole_rows(rows: Iterator[tuple[int, list[str]]], lines: _Lines) -> Iterato
 def _anki_rows(
     rows: Iterator[tuple[int, list[str]]], directives: list[str], report: ImportReport
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the notes after the directives, without markup, and without the columns that are no text."""
+    """Yield the rows after the directives of Anki; HTML markup is removed, and columns that are no text are emptied."""
     is_html = "#html:true" in directives
     others = [int(found[1]) - 1 for line in directives if (found := re.fullmatch(r"#\w+ column:(\d{1,4})", line))]
     for number, cells in rows:

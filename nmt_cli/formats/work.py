@@ -1,4 +1,4 @@
-"""The work that a document makes, counted in parts, so that it can be bounded and ended while it goes on."""
+"""Counts the work that a document needs, in parts, so that it can be limited and stopped while it runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 STEP = 1_000
-"""Parts, or steps without a part, after which the work asks whether it may go on."""
+"""Number of parts, or of steps that make no part, after which the work asks whether it may continue."""
 SEGMENT = SENTENCE = 2
-"""Parts for which a segment and a sentence count beside what they are made of: they take as much memory."""
+"""Number of parts that a segment or a sentence counts as, in addition to its atoms, because of the memory it takes."""
 
 
 def _nothing(*_: object) -> None:
-    """Let the work go on."""
+    """Do nothing, so that the work continues without limits."""
 
 
 class Work:
@@ -31,7 +31,7 @@ class Work:
         self._num_new = self._num_steps = 0
 
     def count(self, num_parts: int = 1) -> None:
-        """Count parts that are made now."""
+        """Count parts that are made now; after `STEP` of them, report them and ask whether the work may continue."""
         self._num_new += num_parts
         if self._num_new >= STEP:
             num_new, self._num_new = self._num_new, 0
@@ -39,13 +39,13 @@ class Work:
             self.check()
 
     def step(self, num_steps: int = 1) -> None:
-        """Count steps that take time and make no part."""
+        """Count steps that take time and make no part; after `STEP` of them, ask whether the work may continue."""
         self._num_steps += num_steps
         if self._num_steps >= STEP:
             self.check()
 
     def check(self) -> None:
-        """Ask at once whether the work may go on."""
+        """Ask at once whether the work may continue; the function given as `check` raises an error if not."""
         self._num_steps = 0
         self._check()
 

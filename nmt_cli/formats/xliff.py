@@ -23,12 +23,12 @@ _UNFINISHED = frozenset(
 )
 """States of translations that somebody has to look at."""
 _OWN_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
-"""Such states in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
+"""States of unfinished translations in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
 _UNITS = ("trans-unit", "segment")
 _SIDES = ("source", "seg-source", "target")
-"""Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""
+"""Children of a unit with its texts. Elsewhere, such elements hold suggestions or former texts."""
 _AROUND = frozenset(("g", "mrk", "pc"))
-"""Elements around text of the sentence. What others hold, such as `bpt` and `ph`, is markup."""
+"""Elements around text of the sentence. The content of others, such as `bpt` and `ph`, is markup."""
 _DELETED = "x-sdl-deleted"
 """Type of a mark around text that somebody deleted while Trados kept track of changes."""
 _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
@@ -42,7 +42,7 @@ _CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit, or a segment of one in 2.x; the events that begin its parts, and those that end them."""
+    """A unit, or a segment of one in 2.x, with the indices of the events that begin and end its parts."""
 
     start: Event
     is_translated: bool
@@ -52,14 +52,14 @@ class _Unit:
     seg_source: tuple[int, int] | None = None
     target: tuple[int, int] | None = None
     holder: Event | None = None
-    """The element with the state: the target or the unit."""
+    """The start tag for the attribute `state`: that of the target if it has the attribute, else that of the unit."""
     opened: Event | None = None
-    """The tag of its target."""
+    """The start tag of its target; None if it has no target."""
     old: str = ""
-    """The target, as it is written."""
+    """The content of the target, as the document writes it."""
     opening: str = ""
     closing: str = ""
-    """The tags that are written around a translation where the unit has no target."""
+    """The tags that are written around a translation if the unit has no target, or only an empty tag for it."""
 
 
 class Units(Content):
@@ -80,10 +80,10 @@ class Units(Content):
         return DECLARED.search(data)
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the units.
+        """Yield a segment for each unit that has a source and can be read.
 
         Raises:
-            InputError: it is not well-formed XML, declares entities, or is nested beyond reason.
+            InputError: the document is not well-formed XML or not XLIFF, declares entities, or is nested beyond reason.
         """
         events, problems = events_of(self.document, self.work)
         if not any(event.name == "xliff" for event in events):
@@ -117,7 +117,7 @@ class Units(Content):
                     unit = None
 
     def in_language(self, code: str) -> Iterator[Edit]:
-        """Yield the target language where it is declared, and that of each target that has one."""
+        """Yield the edits that set the target language in its declarations, and in translated targets that name it."""
         code = code.replace("_", "-")
         for event, name, declared in self._named:
             yield _attribute(self.document.text, event, name, language_after(declared, code))
@@ -126,7 +126,7 @@ class Units(Content):
                 yield _attribute(self.document.text, event, "xml:lang", language_after(own, code))
 
     def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-        """Yield the target, and what says that the unit is translated."""
+        """Yield the edits that write the target, and that mark the unit as translated."""
         unit, text, translation = segment.unit, self.document.text, "".join(chunks)
         assert isinstance(unit, _Unit)
         assert unit.holder is not None
@@ -203,7 +203,10 @@ class Units(Content):
         return state if unit.is_translated else State.LEFT, reason, target
 
     def _place(self, events: list[Event], unit: _Unit) -> tuple[int, int]:
-        """Return the range of the target, or the place for one; note what is written around it."""
+        """Return the range that the translation replaces, and note in the unit the tags that are written around it.
+
+        Without a target, the range is empty, and is after the source.
+        """
         text = self.document.text
         assert unit.source is not None
         unit.holder = unit.start
@@ -231,7 +234,7 @@ class Units(Content):
 
 
 def _states(text: str, start: Event, holder: Event, *, is_new: bool) -> Iterator[Edit]:
-    """Yield what says that a unit is translated, and that nobody has approved a new text."""
+    """Yield the edits that mark a unit as translated, and a new text as not approved."""
     state = holder.attributes.get("state")
     if state in _UNTRANSLATED or (is_new and state not in (None, "translated")):
         yield _attribute(text, holder, "state", "translated")
@@ -248,7 +251,11 @@ def _text_of(atoms: Iterator[Atom]) -> str:
 
 
 def _marked(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of marked segments if the marks of both sides have the same numbers and all text is in them."""
+    """Return the pairs of the segments that both sides mark; a segment that only the source marks has an empty target.
+
+    There are none if the target has marks that the source lacks, or text outside of its marks, as well as if the source
+    has such text.
+    """
     assert unit.seg_source is not None
     assert unit.target is not None
     sides, marks = [], []
@@ -281,7 +288,7 @@ def _marks_of(text: str, events: Sequence[Event]) -> dict[str, str]:
 
 
 def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
-    """Yield what a source holds; an element that holds codes is one tag with all that is in it."""
+    """Yield the atoms of a source or target; an element that holds codes is one tag with all its content."""
     index = 0
     in_cdata = False
     around: list[Kind] = []
@@ -313,7 +320,7 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
 
 
 def _is_protected(event: Event) -> bool:
-    """Return True for the beginning of a mark that forbids translation, in XLIFF 1.2 or 2."""
+    """Return whether an event begins a mark that forbids translation, in XLIFF 1.2 or 2."""
     attributes = event.attributes
     return event.name == "mrk" and (attributes.get("mtype") == "protected" or attributes.get("translate") == "no")
 
@@ -330,7 +337,7 @@ def _tag(raw: str, event: Event) -> Atom:
 
 
 def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
-    """Return True for a code that ends a line: by its type, by the name that Angular gives it, or by what it holds."""
+    """Return whether a code ends a line: by its type, by the name that Angular gives it, or by its content."""
     if not LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType")):
         return True
     held = attributes.get("equiv-text") or attributes.get("equiv") or unescape(_MARKUP.sub("", raw))
@@ -338,7 +345,7 @@ def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
 
 
 def _attribute(text: str, event: Event, name: str, value: str) -> Edit:
-    """Return what sets an attribute of an element."""
+    """Return the edit that sets an attribute of an element, or adds it."""
     raw = text[event.start : event.end]
     for attribute in attributes_of(raw):
         if attribute.name == name.lower():

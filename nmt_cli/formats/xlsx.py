@@ -14,15 +14,17 @@ from nmt_cli.formats.opening import Input, check_no_declarations
 from nmt_cli.system.errors import InputError
 
 _NUM_SURVEYED = 50
-"""Rows by which the sheet is found that has a table."""
+"""Number of rows at the beginning of each sheet by which the sheet with a table is found."""
 _ESCAPE = re.compile(r"_x(00[01][0-9A-Fa-f]|005[Ff](?=_x))_")
 
 
 def read_xlsx(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows of the sheet, or of the only one with enough columns of text, with the name of their first cell.
+    """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet.
+
+    It is the named sheet, or the only one in which some row has `num_columns` cells of text.
 
     Raises:
-        InputError: the file is damaged or protected, or several sheets could be meant.
+        InputError: the file is damaged or protected, or no sheet or several sheets could be meant.
     """
     with _workbook(given) as book:
         chosen = _sheet(given.name, {one.title: one for one in book.worksheets}, sheet, num_columns)
@@ -31,7 +33,7 @@ def read_xlsx(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator
 
 
 def advice_on_formulas(given: Input, sheet: str | None) -> str:
-    """Return what to do where a formula in the sheet, or in any sheet, has no saved result; an empty text if none."""
+    """Return the advice for a formula without a saved result in the sheet, or in any; empty if there is none."""
     with _workbook(given) as results, _workbook(given, data_only=False) as formulas:
         for one, other in zip(results.worksheets, formulas.worksheets, strict=True):
             if sheet not in (None, one.title):
@@ -48,7 +50,11 @@ def advice_on_formulas(given: Input, sheet: str | None) -> str:
 
 @contextmanager
 def _workbook(given: Input, *, data_only: bool = True) -> Iterator[Any]:
-    """Open a workbook with the results of its formulas, or with the formulas; `InputError` where it cannot be read."""
+    """Open a workbook with the results of its formulas or, without `data_only`, with the formulas.
+
+    Raises:
+        InputError: openpyxl is missing, or cannot read the file.
+    """
     openpyxl = load_openpyxl(given.name)
     check_no_declarations(given)
     with open(given.path, "rb") as file:  # a copy of standard input has no ending, which openpyxl asks of a name
@@ -75,7 +81,11 @@ def _unreadable(name: str, error: Exception) -> InputError:
 
 
 def load_openpyxl(name: str) -> Any:
-    """Return the library; `InputError` where the extra is not installed."""
+    """Return the module openpyxl.
+
+    Raises:
+        InputError: it is not installed.
+    """
     try:
         import openpyxl
     except ImportError:
@@ -100,9 +110,12 @@ def _sheet(name: str, sheets: dict[str, Any], asked: str | None, num_columns: in
 
 
 def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | None = None) -> str:
-    """Return the only sheet that can be meant, else refuse with the commands that settle it.
+    """Return the name of the only sheet that can be meant: the only one of `usable`.
 
-    With `num_rows`, only that number of rows at the beginning of each sheet have been looked at.
+    With `num_rows`, the message says that only so many rows at the beginning of each sheet were tested.
+
+    Raises:
+        InputError: no sheet or several could be meant; the message has the options that settle it.
     """
     if not usable:
         where = "" if num_rows is None else f" in its first {num_rows} rows"
@@ -117,10 +130,10 @@ def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | 
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text, and nothing of an error such as #N/A.
+    """Return the text of a cell, empty for an error such as #N/A.
 
     A number that is shown as it is written is text; dates, percentages, truth values and the like are `NoText`.
-    Control characters are written as `_x000D_`, and that as `_x005F_x000D_`.
+    Control characters, which a file has as `_x000D_`, are decoded, and so is that text itself, `_x005F_x000D_`.
     """
     if (
         cell.value is not None

@@ -1,4 +1,4 @@
-"""Read XML as a stream of events, in bounded memory, without entities of its own and without fetching anything."""
+"""Reads XML as a stream of events, in bounded memory, without declared entities and without fetching anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']
 FORBIDDEN = re.compile("[\\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML does not allow."""
 OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
-"""Names of characters that XML knows."""
+"""Names of the references that XML itself defines."""
 _NUMBER = re.compile("&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});")
 _ODD = re.compile(rf"{FORBIDDEN.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
 """A character that is not allowed, or what looks like a reference."""
@@ -29,16 +29,17 @@ _NEXT_MARK = {
     "<!--": re.compile("-->"),
     "<?": re.compile(r"\?>"),
 }
-"""The end of a part of ordinary text, and of one behind each mark from which on `&` is an ordinary character."""
+"""By the mark that begins a part of a document, a pattern for its end; no mark begins ordinary text. After a mark, `&`
+is an ordinary character."""
 _UNFINISHED = re.compile(r"[&<\]?-]")
 """A character with which a reference or a mark begins."""
 _LONGEST = 43
-"""Characters in which it ends."""
+"""Largest number of characters in a reference or mark."""
 _CUT = frozenset(
     (expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS], expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN])
 )
 MAX_DEPTH = 1000
-"""Elements within elements."""
+"""Largest depth of elements within elements."""
 
 
 Item = TypeVar("Item")
@@ -48,16 +49,16 @@ class Events(Protocol[Item]):
     """Takes the events of a document and collects pairs or rows."""
 
     found: list[Item]
-    """Pairs that have been read. The reader takes them out."""
+    """Pairs or rows that have been read. The reader takes them out."""
 
     def start(self, name: str, attributes: dict[str, str], line: int, /) -> None:
-        """An element begins; its name has no prefix."""
+        """Handle the beginning of an element; its name has no prefix of a namespace."""
 
     def end(self, name: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
 
     def text(self, data: str) -> None:
-        """A piece of character data."""
+        """Handle a piece of character data."""
 
 
 def odd_character(text: str) -> str | None:
@@ -74,7 +75,7 @@ def odd_character(text: str) -> str | None:
 
 
 def _sign_of(found: re.Match[str]) -> str:
-    """Return what XML knows for a reference, of which HTML knows more; `ODD_SIGN` for what nobody knows."""
+    """Return a character or reference in a form that XML knows; `ODD_SIGN` if neither XML nor HTML knows it."""
     sign = found[0]
     if not sign.startswith("&") or _NUMBER.fullmatch(sign):
         return sign if odd_character(sign) is None else ODD_SIGN
@@ -86,7 +87,7 @@ def _sign_of(found: re.Match[str]) -> str:
 
 
 def guarded_parser(name: str) -> expat.XMLParserType:
-    """Return a parser that refuses declarations of entities, which can stand for gigabytes of text."""
+    """Return a parser that raises `InputError` for declarations of entities, which can expand to gigabytes of text."""
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = lambda entity, *_: _refuse(
         name, parser.CurrentLineNumber, f"declares the entity {entity}; take the declaration out"
@@ -95,7 +96,7 @@ def guarded_parser(name: str) -> expat.XMLParserType:
 
 
 def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, each with whether it is the last."""
+    """Yield the decoded parts of a text, each with whether it is the last."""
     decoder = codecs.getincrementaldecoder(facts.codec)("surrogateescape" if facts.is_broken else "strict")
     for chunk in given.chunks():
         yield decoder.decode(chunk), False
@@ -103,7 +104,7 @@ def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
 
 
 def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Yield pieces of a text that a parser can read, each with whether it is the last."""
+    """Yield the text in pieces that a parser can read (see `_sign_of`), each with whether it is the last."""
     rest = mark = ""
     for text, is_last in texts:
         text, begin, cleaned = rest + text, 0, []
@@ -123,7 +124,7 @@ def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
 
 
 def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterator[Item]:
-    """Send the document to `events`, and yield what it collects.
+    """Parse a document, send its events to `events`, and yield the pairs or rows that it collects.
 
     A character that XML does not allow, a byte that is not valid, and an `&` that begins no reference which XML or HTML
     knows, come as `ODD_SIGN`.

@@ -13,14 +13,14 @@ from nmt_cli.formats.work import Work
 from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, OF_XML, guarded_parser, odd_character
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
-"""A tag that may have many attributes; mostly it is a short one with much text behind it."""
+"""A tag that may have many attributes; mostly it is a short one with much text after it."""
 _SUSPECT = re.compile(
     r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
     r"|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?",
     re.S,
 )
-"""A reference, or a part of a document where `&` is text. One without an end goes to the end of the document, so that
-nothing is read twice."""
+"""A reference, or a part of a document in which `&` is text. A part without an end is taken to reach the end of the
+document, so that nothing is read twice."""
 _ATTRIBUTE = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -37,17 +37,17 @@ class Event(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A place where a document is no XML, though its tags can be read."""
+    """A place where a document is not valid XML, though its tags can be read."""
 
     place: int
     what: str
 
 
 def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Problem]]:
-    """Return the pieces of a document in order, and what in them is no XML; names have no prefix.
+    """Return the pieces of a document in order, and the places in them that are not valid XML; names have no prefix.
 
     Raises:
-        InputError: it is not well-formed, declares entities, or is nested beyond reason.
+        InputError: the document is not well-formed, declares entities, or is nested beyond reason.
     """
     parser = guarded_parser(document.name)
     found: list[tuple[str, str, dict[str, str], int]] = []
@@ -93,7 +93,7 @@ def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Prob
 
 
 def _cleaned(text: str) -> tuple[str, list[Problem]]:
-    """Return a text of the same length that a parser can read, and what in the text is no XML.
+    """Return a text of the same length that a parser can read, and the places in the text that are not valid XML.
 
     References by the names of HTML, such as `&nbsp;`, are known without a declaration.
     """
@@ -128,7 +128,7 @@ def _count_attributes(text: str, work: Work) -> None:
 
 
 def _characters(text: str, places: Sequence[int]) -> list[int]:
-    """Return offsets in characters from those in UTF-8, which rise."""
+    """Return offsets in the characters of a text for offsets in its bytes in UTF-8, which are in ascending order."""
     if text.isascii():
         return list(places)
     data = text.encode("utf-8")

@@ -1,4 +1,4 @@
-"""A command of `nmt` in a process of its own, which ends when this process is told to end, or dies."""
+"""A command of `nmt` in a process of its own, which ends when this process gets a signal to end, or dies."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """A process that gets the signals that come here, and dies with this process where the system knows how."""
+    """Runs a command in a process that gets the signals that this process gets, and on Linux dies with this process."""
 
     def __init__(self, arguments: Sequence[str], log: IO[bytes] | None = None) -> None:
         """Prepare to run `nmt` with these arguments; its output goes to `log`, or else to stderr."""
         self._arguments, self._log = arguments, log
         self._process: subprocess.Popen[bytes] | None = None
         self.received = 0
-        """The number of the first signal, or 0."""
+        """Number of the first signal that this process has received, or 0."""
 
     def run(self) -> int:
-        """Return the exit code."""
+        """Run the command to its end and return its exit code, negative if a signal killed it."""
         with answered_by(self._forward_signal):
             if self.received:
                 return exit_code(self.received)
@@ -53,6 +53,6 @@ def _libc() -> ctypes.CDLL | None:
 
 
 def _die_with_parent(libc: ctypes.CDLL | None) -> None:
-    """Ask Linux to kill this process when its parent dies: else a stage would go on beside its successor."""
+    """Ask Linux to kill this process when its parent dies: else the stage would run on next to its second attempt."""
     if libc is not None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

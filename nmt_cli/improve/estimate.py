@@ -27,9 +27,9 @@ TRIAL_LINES = 100
 CLEANED_A_SECOND = 10_000
 STARTUP_SECONDS = 4.0
 NUM_CHECKPOINTS = 3
-"""Checkpoints of the trial for which `nmt check` expects room: the best, the last, and one that is being written."""
+"""Checkpoints in the disk space that `nmt check` expects for the trial: the best, the last, and one being written."""
 BYTES_OF_PIECES = 80
-"""About what a stored pair takes as piece ids."""
+"""Approximate bytes of a pair that is stored as piece ids."""
 
 
 class TrialError(NmtError):
@@ -38,30 +38,33 @@ class TrialError(NmtError):
 
 @dataclass
 class Speed:
-    """The speed of this machine with this configuration, and the sizes of what it makes."""
+    """The speed of this machine with a configuration, and the sizes of checkpoints and text on the disk."""
 
     pairs_a_second: float = 150.0
-    """In training."""
+    """Pairs per second in training."""
     pairs_a_step: float = 75.0
     rows_a_second: float = 300.0
-    """In translation: lines times prefixes of the search."""
+    """Rows per second in translation: lines times prefixes of the search, times models in an ensemble."""
     checkpoint_bytes: float = 60e6
     bytes_a_line: float = 70.0
     dev_lines: int = 0
     is_measured: bool = False
     _factors: dict[str, float] = field(default_factory=dict)
-    """By how much finished stages of each kind took longer than was estimated."""
+    """Time of the last finished stage of each kind, divided by its estimate."""
 
     def seconds(self, stage: Stage) -> float:
-        """Return how long a stage will take."""
+        """Return the estimated seconds that a stage will take."""
         return self._factors.get(stage.work.kind, 1.0) * self._usual_seconds(stage)
 
     def left(self, stages: Iterable[Stage]) -> float:
-        """Return how many seconds stages will take together."""
+        """Return the estimated seconds that stages will take together."""
         return sum(map(self.seconds, stages))
 
     def learn(self, stage: Stage, seconds: float) -> None:
-        """Correct the speed by what a finished stage took; one that went on from a killed attempt says little."""
+        """Correct the estimates of a kind of stage by the seconds that a finished one took.
+
+        A time of at most STARTUP_SECONDS is ignored: a killed attempt may have done most of a resumed stage.
+        """
         usual = self._usual_seconds(stage)
         if seconds > STARTUP_SECONDS and usual > STARTUP_SECONDS:
             self._factors[stage.work.kind] = seconds / usual
@@ -87,8 +90,8 @@ class Speed:
 
 
 def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
-    """Return the speed of this machine: that of training from `nmt check`, that of translation from a few lines, which
-    a model translates after one update. All is done in a temporary directory.
+    """Return the speed of this machine. The speed of training is measured by `nmt check`, and that of translation on a
+    few lines with a model after one update, all in a temporary directory.
 
     `tokenizers` (by side) were trained on all pairs: the few pairs of the trial may not allow as large a vocabulary.
 
@@ -125,7 +128,8 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
 
 
 def _write_config(config: Config, directory: Path) -> None:
-    """Write the configuration of a training of one epoch on the pairs of the trial, whose outputs are not too long."""
+    """Write the configuration of the trial: one epoch on its pairs, and translations at most 2 pieces longer than the
+    source."""
     values: dict[str, Any] = parse_yaml(dump_config(config), "trial")
     values["model_dir"] = str(directory / "model")
     data = values["data"]
@@ -142,7 +146,7 @@ def _write_config(config: Config, directory: Path) -> None:
 
 
 def _write_tokenizers(tokenizers: Mapping[str, Tokenizer], directory: Path) -> None:
-    """Put tokenizers where a training finds them, as `nmt tokenizer` does."""
+    """Write the tokenizers into the model directory of the trial, as `nmt tokenizer` would."""
     trial = Experiment(directory / "model")
     trial.tokenizer_path("joint").parent.mkdir(parents=True)
     shutil.copyfile(directory / "trial.yaml", trial.config_path)
@@ -151,7 +155,7 @@ def _write_tokenizers(tokenizers: Mapping[str, Tokenizer], directory: Path) -> N
 
 
 def _run(directory: Path, *arguments: str) -> str:
-    """Run a command and return what it said."""
+    """Run a command of `nmt` and return its output; `TrialError` if it fails, `Interrupted` if a signal came."""
     with (directory / "log").open("w+b") as log:
         child = Child(arguments, log)
         code = child.run()
@@ -166,7 +170,10 @@ def _run(directory: Path, *arguments: str) -> str:
 
 
 def _read_check(told: str, speed: Speed, *, num_pairs: int) -> None:
-    """Read the speed of training and the size of a checkpoint from the report of `nmt check --json` on one epoch."""
+    """Set the training speed and the checkpoint size in `speed`, from the output of `nmt check --json` on one epoch.
+
+    `num_pairs` is the number of pairs in the epoch. `TrialError` is raised if the report has no time.
+    """
     *said, report = told.splitlines()
     expected = json.loads(report)["expected"]
     if expected["minutes"] is None:
@@ -187,7 +194,7 @@ def _head(path: str, number: int) -> list[bytes]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a person says it: `40 s`, `12 min`, `3 h 20 min`."""
+    """Return a time as text: `40 s`, `12 min`, `3 h 20 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

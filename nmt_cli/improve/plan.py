@@ -20,37 +20,38 @@ from nmt_cli.improve.training import Corpus, files_read, training_config, visits
 from nmt_cli.text.direction import Direction
 
 TAG = "<BT>"
-"""The first piece of a source that a machine wrote."""
+"""Tag that begins each back-translated source sentence (Caswell et al., 2019)."""
 SAMPLE_FROM = 500_000
 """Pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
 
 FEWEST_LINES = 2
-"""Lines of each translated corpus in an epoch. Training refuses a corpus of which no line is left, and leaves out some
-for their length."""
+"""The fewest lines of each translated corpus in an epoch. Training refuses a corpus of which no line is left, and
+leaves out some lines for their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The choices of one `nmt improve`."""
+    """The options of `nmt improve` that decide which stages there are and which models they make."""
 
     rounds: int = 1
     ensemble: int = 1
     distil: bool = False
     ratio: float = 2.0
-    """Lines of translated text in each epoch, as a multiple of the pairs; at most all there are."""
+    """Lines of translated text in each epoch, as a multiple of the pairs; at most all lines."""
     beam_size: int = 5
-    """Beam for text that is translated to be learned from."""
+    """Beam size for translations that a later stage learns from."""
     sample: bool | None = None
-    """Draw such translations instead of searching; None decides by the number of pairs."""
+    """Whether translations to learn from are sampled instead of searched; None decides by the number of pairs."""
     int8: bool = True
-    """Translate in int8, which only CPUs can."""
+    """Whether to translate in int8, which only CPUs can."""
     resizes: bool = True
-    """Trainings on all of the text get the sizes that suit it, where the configuration has those for the pairs."""
+    """Whether a training on pairs and translated text gets larger sizes, if the configured ones are the usual ones for
+    the pairs alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Lines of each file."""
+    """Number of lines of each file: of the pairs, and of the text in the target and in the source language."""
 
     pairs: tuple[int, ...]
     target: tuple[int, ...] = ()
@@ -59,7 +60,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A file that the stages have made, or one of the user's."""
+    """A text in one language: a file that a stage makes, or one of the user's."""
 
     path: Path
     lines: int
@@ -76,20 +77,20 @@ def plan(
 ) -> list[Stage]:
     """Return the stages that lead from a configuration with absolute paths to the last model, in order.
 
-    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together. `made` are the
-    lines of the texts that stages have made so far. They change no command; weights and lengths of trainings follow
-    from them, and where they are not known yet, from the lines before cleaning.
+    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together. `made` has the
+    numbers of lines of the texts that stages have made so far. It changes no command, but the weights and lengths of
+    trainings; for a text that is not made yet they follow from the lines before cleaning.
     """
     return _Planner(config, recipe, amounts, directory, sizes or {}, made or {}).stages()
 
 
 def final_models(stages: Sequence[Stage]) -> list[Path]:
-    """Return the model directories of which one becomes the result: all models of the last purpose."""
+    """Return the model directories from which the result is chosen: those of all trainings with the last purpose."""
     return [stage.outputs[0] for stage in stages if stage.config is not None and stage.purpose == stages[-1].purpose]
 
 
 class _Planner:
-    """Appends one stage after the other."""
+    """Builds the list of stages; its methods append stages and return the texts or models that these will make."""
 
     def __init__(
         self,
@@ -158,7 +159,10 @@ class _Planner:
         ]
 
     def _clean_text(self, side: str) -> list[_Text]:
-        """Clean text in one language; no line of the dev and test sets, of the pairs, or of an earlier file stays."""
+        """Clean the text in one language of a side, source or target, and return the cleaned texts.
+
+        No line of the dev and test sets, of the pairs, or of an earlier file stays.
+        """
         data = self._config.data
         known = [*data.dev_sets, *data.test, *data.train]
         found: list[_Text] = []
@@ -196,7 +200,7 @@ class _Planner:
         return tuple(made[:-1])
 
     def _lines(self, path: Path, before: int) -> int:
-        """Return the lines of a cleaned text, or of the text before as long as it is not cleaned."""
+        """Return the number of lines of a cleaned text; if it is not made yet, `before`, the number before cleaning."""
         return self._made.get(path, before)
 
     def _next(self, name: str) -> Path:
@@ -207,7 +211,8 @@ class _Planner:
     def _translate_back(
         self, number: int, pairs: list[Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
     ) -> list[Corpus]:
-        """Train the reverse direction, with what the model so far translates, and translate the target text by it."""
+        """Train the reverse direction, also on translations by the models in `forward`, and translate the target text
+        with it; return the pairs. A model that has each direction both ways translates the target text itself."""
         begin = f"round {number}: "
         back = f"{begin}translate the target text back"
         if self._is_own_reverse:
@@ -235,10 +240,10 @@ class _Planner:
         tag: str | None,
         is_reverse: bool = False,
     ) -> list[Corpus]:
-        """Return pairs of texts and their translations, the bad ones left out, with the weight that the ratio gives.
+        """Translate texts, clean the pairs, and return them with the weights that follow from `Recipe.ratio`.
 
-        `side` is the side of the model's direction that is written. With `is_reverse` the pairs teach the reverse
-        direction, whose source is then the translation.
+        `side` is the side of the model's directions, source or target, into whose language is translated. With
+        `is_reverse` the pairs are for the reverse direction, with the translation as source.
         """
         is_source = side == "source" or is_reverse
         corpora = []
@@ -286,8 +291,8 @@ class _Planner:
         return output
 
     def _weighted(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
-        """Return corpora with the weight at which an epoch has the lines of the ratio, at most all, in each direction.
-        A corpus much smaller than the others gets a higher one, so that it has lines too."""
+        """Return the translated corpora with weights: in each direction, an epoch has `Recipe.ratio` times as many of
+        their lines as pairs, but no line twice. A much smaller corpus gets a higher weight, so that it has lines."""
 
         def weight(corpus: Corpus) -> float:
             wanted = self._recipe.ratio * sum(pair.visits for pair in pairs if pair.direction == corpus.direction)
@@ -299,7 +304,7 @@ class _Planner:
     # Training -----------------------------------------------------------------------------------------------------
 
     def _distil(self, pairs: list[Corpus], made: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
-        """Train one model on what the teachers make of the sources, and on the text that was translated back."""
+        """Train one model on the teachers' translations of all source text, and on the back-translated pairs `made`."""
         purpose = "distil: translate by the teachers"
         taught = []
         for pair, text in zip(pairs, _sources(pairs), strict=True):
@@ -362,10 +367,10 @@ def _sources(pairs: Sequence[Corpus]) -> list[_Text]:
 
 
 def _texts_in(language: str, pair: TextPair, direction: Direction) -> list[str]:
-    """Return the sides of a pair that are in a language."""
+    """Return the files of a pair that are in a language; `direction` is that of the pair."""
     return [path for path, own in zip((pair.source, pair.target), direction, strict=True) if own == language]
 
 
 def _typed(weight: float) -> float:
-    """Return a weight in three digits, as one types it."""
+    """Return a weight rounded to three significant digits, as a person would type it."""
     return float(f"{weight:.3g}")

@@ -1,4 +1,4 @@
-"""Records of what was done: of each stage, and of the plan. A stage has finished when its record is there."""
+"""Records of the plan, of each stage and of the result, as JSON files. A stage has finished when its record exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Hashes = dict[str, str]
 
 
 class Ledger:
-    """The records of one directory, and the hashes of files, each of which is read once."""
+    """The records in the directory of one `nmt improve`, with a cache of hashes, so that each file is read once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -41,21 +41,25 @@ class Ledger:
 
     @property
     def plan_path(self) -> Path:
-        """The record of the plan."""
+        """File of the record of the plan."""
         return self.directory / STAGES / PLAN
 
     @property
     def result_path(self) -> Path:
-        """The record of the whole, which is there when all stages have finished."""
+        """File of the record of the result, which is written when all stages have finished."""
         return Experiment(self.directory).improvement_path
 
     @property
     def is_finished(self) -> bool:
-        """True if the result is there."""
+        """Whether the resulting model and its record are complete."""
         return self.result_path.is_file() and (self.directory / "config.yaml").is_file()
 
     def check_place(self, config: Config) -> None:
-        """Refuse a directory that something else has made."""
+        """Refuse a directory that something else than `nmt improve` has made.
+
+        Raises:
+            InputError: the directory is a file, the model_dir of the configuration, or has other contents.
+        """
         directory = self.directory
         if directory == Path(os.path.realpath(config.model_dir)):
             raise InputError(f"{directory}: is the model_dir of the configuration; choose another -o")
@@ -67,7 +71,7 @@ class Ledger:
             raise InputError(f"{directory}: is not empty, and `nmt improve` did not make it; choose another -o")
 
     def remove_leftovers(self, stages: Sequence[Stage]) -> None:
-        """Remove what killed attempts left half written, nobody else being at it."""
+        """Remove files that killed attempts left half written; the caller must hold the lock."""
         remove_unfinished(self.directory, self.result_path.name, "config.yaml", "metrics.jsonl")
         for name in (STAGES, "tokenizer", "checkpoints", "logs"):
             remove_unfinished(self.directory / name)
@@ -75,7 +79,11 @@ class Ledger:
             remove_unfinished(stage.directory)
 
     def check_plan(self, config: Config, recipe: Recipe) -> None:
-        """Refuse other options, another configuration, or other texts than the first time."""
+        """Refuse other options, another configuration, or other texts than those of the recorded plan, if there is one.
+
+        Raises:
+            InputError: something differs, the record cannot be read, or an unfinished directory was moved.
+        """
         if not self.plan_path.is_file() and not self.is_finished:
             return
         plan = _read(self.plan_path if self.plan_path.is_file() else self.result_path)
@@ -100,7 +108,7 @@ class Ledger:
         self._compare(plan["inputs"], "since `nmt improve` began", may_be_gone=self.is_finished)
 
     def write_plan(self, config: Config, recipe: Recipe, stages: Sequence[Stage]) -> None:
-        """Record what the stages depend on."""
+        """Record the configuration, the options and the hashes of the files on which the stages depend."""
         make_directory(self.plan_path.parent)
         made = {path for stage in stages for path in stage.outputs}
         given = dict.fromkeys(path for stage in stages for path in stage.inputs if path not in made)
@@ -113,7 +121,7 @@ class Ledger:
         """Return whether a stage has finished.
 
         Raises:
-            InputError: what it read or made has changed since.
+            InputError: a file that it read or made has changed since, or its record is of another command.
         """
         if not stage.record_path.is_file():
             return False
@@ -140,16 +148,19 @@ class Ledger:
         write_json(stage.record_path, {"format": FORMAT, **values})
 
     def seconds(self, stage: Stage) -> float:
-        """Return how long a finished stage took in the end."""
+        """Return the seconds that the last attempt at a finished stage took."""
         return float(_read(stage.record_path)["seconds"])
 
     def lines_made(self, stage: Stage) -> dict[Path, int]:
-        """Return the lines of the texts that a finished stage made."""
+        """Return the number of lines of each text that a finished stage made."""
         lines = _read(stage.record_path)["lines"]
         return {path: lines[str(path)] for path in stage.outputs if str(path) in lines}
 
     def write_result(self, recipe: Recipe, stages: Sequence[Stage], chosen: Path, models: Sequence[Path]) -> None:
-        """Record what the result is made of. Paths below the directory are relative to it."""
+        """Record the options, texts, stages and models behind the result. Paths below the directory are relative to it.
+
+        `chosen` is the directory of the model that became the result, and `models` are those it was chosen from.
+        """
         plan = _read(self.plan_path)
         told = []
         for stage in stages:
@@ -176,7 +187,7 @@ class Ledger:
         return {path.removeprefix(f"{self.directory}/"): value for path, value in values.items()}
 
     def hashes(self, paths: Sequence[Path]) -> Hashes:
-        """Return the SHA-256 of files, and of the files of model directories that decide what they say."""
+        """Return the SHA-256 of files by path; for a model directory, of its tokenizers, index and best weights."""
         return {str(file): self._hash(file) for path in paths for file in _files(path)}
 
     def _hash(self, path: Path) -> str:
@@ -203,7 +214,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The record of a result, as `nmt inspect` tells it."""
+    """Reads the record of a result of `nmt improve`, for reports about the model."""
 
     path: Path
 
@@ -221,7 +232,7 @@ class Provenance:
         )
 
     def texts(self) -> list[tuple[str, str, int | None]]:
-        """Return the texts to learn from that were given, each with its SHA-256 and its lines, if these were counted.
+        """Return the user's texts that the model learned from: path, SHA-256, and number of lines, None if not counted.
 
         Raises:
             InputError: the record is damaged.
@@ -235,7 +246,11 @@ class Provenance:
             raise self._damaged() from error
 
     def sections(self) -> dict[str, Any]:
-        """Return the texts with hashes and lines, and the stages with their commands."""
+        """Return sections for the report of `nmt inspect`: options, texts with hashes and lines, stages with commands.
+
+        Raises:
+            InputError: the record is damaged.
+        """
         texts = {
             name: f"sha256 {digest[:12]}" + ("" if lines is None else f", {lines:,} lines")
             for name, digest, lines in self.texts()
@@ -261,7 +276,7 @@ def _as_text(value: Any) -> Any:
 
 
 def count_lines(path: Path) -> int:
-    """Return the lines of a text file; what they hold was checked before."""
+    """Return the number of lines of a text file, which may be a .gz file; the lines themselves are not checked."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
         return sum(1 for _ in iter_lines(cast(IO[bytes], stream)))
 

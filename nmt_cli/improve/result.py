@@ -40,7 +40,7 @@ def dev_bleu(model: Path) -> float | None:
 
 def score_before(config: Config) -> Ranked | None:
     """Return the dev score of the model that `nmt train` made with a configuration; None if it made none, or if that
-    model was scored on another dev set."""
+    model has another dev set or another section `scoring`."""
     before = Experiment(Path(config.model_dir))
     try:
         if before.config.data.dev != config.data.dev or before.config.scoring != config.scoring:
@@ -71,7 +71,7 @@ def copy_model(model: Path, directory: Path) -> None:
 
 
 def publish(model: Path, directory: Path) -> None:
-    """Write the configuration, without which a directory is no model directory; so it comes last."""
+    """Write the configuration of a model into the directory of the result, which only then is a model directory."""
     config = Experiment(model).config.model_copy(update={"model_dir": str(directory)})
     with atomic_path(Experiment(directory).config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
@@ -84,7 +84,7 @@ def _copy(path: Path, copy: Path) -> None:
 
 
 def _link(path: Path, link: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no hard links. Checkpoints never change."""
+    """Make a hard link to a file of a checkpoint, which never changes, or a copy if there are no hard links here."""
     try:
         os.link(path, link)
     except OSError:

@@ -27,11 +27,11 @@ def run_stages(
     """Run the stages that have not finished, in order.
 
     Args:
-        planned: returns all stages, given the lines of the texts that stages have made so far.
+        planned: returns all stages, given the number of lines of each text that stages have made so far.
         ledger: the records of stages.
-        speed: of this machine; it learns from each stage.
-        workers: processes that translate, where not as many as there are cores. They change no translation, so they are
-            no part of a command.
+        speed: the speed of this machine; it is corrected after each stage.
+        workers: processes that translate; None for one for each core. Their number changes no translation, so it is not
+            part of a stage's recorded command.
 
     Raises:
         InputError: an input or output of a finished stage has changed.
@@ -66,7 +66,7 @@ def run_stages(
 
 
 def _refuse_empty_output(stage: Stage) -> None:
-    """Refuse to go on without text, with the way to find out why there is none."""
+    """Refuse to continue if a cleaning has left no line; the message names the file with the reasons."""
     if stage.work.kind == "clean" and stage.work.lines and not count_lines(stage.outputs[0]):
         raise InputError(
             f"stage {stage.name}: no line of {stage.arguments[1]} is left; {stage.outputs[-1]} says why. Change "
@@ -88,7 +88,8 @@ def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
 
 
 def _prepare(stage: Stage) -> None:
-    """Make the directory of a stage, and remove what a killed attempt at another command than a training left."""
+    """Make the directory of a stage. For a training, write its configuration; otherwise remove old outputs, which a
+    killed attempt may have left."""
     make_directory(stage.directory)
     if stage.config is not None:
         with atomic_path(stage.config_path) as temporary:

@@ -15,7 +15,7 @@ STAGES = "stages"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The amount of work of a stage, by which its time and its files are estimated."""
+    """The amount of work of a stage, by which its time and its disk space are estimated."""
 
     kind: Literal["clean", "train", "translate"]
     lines: float
@@ -23,7 +23,7 @@ class Work:
     stored: float = 0.0
     """Lines or pairs that the stage writes to the disk."""
     rows: int = 1
-    """Translation: prefixes of the search times models."""
+    """In translation, the number of prefixes that the search keeps, times the number of models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Stage:
     """A command with its inputs and outputs."""
 
     directory: Path
-    """Its own directory; its name begins with the number of the stage."""
+    """Directory of the stage alone; its name begins with the number of the stage."""
     purpose: str
     """Purpose of the stage, in a few words."""
     arguments: tuple[str, ...]
-    """The command line behind `nmt`."""
+    """The command line after `nmt`."""
     inputs: tuple[Path, ...]
     """Text files and model directories."""
     outputs: tuple[Path, ...]
@@ -46,20 +46,20 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """Name of the stage, which is that of its directory."""
         return self.directory.name
 
     @property
     def command(self) -> str:
-        """The command as one types it."""
+        """The command line, quoted for a shell."""
         return shlex.join(("nmt", *self.arguments))
 
     @property
     def config_path(self) -> Path:
-        """The configuration of a training."""
+        """File for the configuration, if the stage is a training."""
         return self.directory / "train.yaml"
 
     @property
     def record_path(self) -> Path:
-        """The record of the stage. It is there if the stage has finished."""
+        """File of the record of the stage. It exists if the stage has finished."""
         return self.directory / "stage.json"

@@ -17,7 +17,7 @@ from nmt_cli.text.language_codes import bleu_tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Pairs to train on."""
+    """Files of pairs to train on, with their number of lines, weight and direction."""
 
     source: Path
     target: Path
@@ -28,11 +28,11 @@ class Corpus:
 
     @property
     def visits(self) -> float:
-        """Pairs of it in one epoch."""
+        """Number of pairs that one epoch reads of this corpus."""
         return self.lines * self.weight
 
     def exchanged(self) -> Corpus:
-        """Return the pairs of the other direction."""
+        """Return the corpus with source and target exchanged, and without its alignment."""
         return Corpus(self.target, self.source, self.lines, self.weight, self.direction.exchanged)
 
 
@@ -52,12 +52,12 @@ def training_config(
 
     Args:
         config: the user's configuration.
-        corpora: what it learns from, in its own direction.
-        model: its model directory.
-        seed: of the training.
-        factor: lines of an epoch, as a multiple of what they are in the user's configuration. Validations keep their
-            distance in epochs, and `max_steps` its number of epochs.
-        symbols: marks that the tokenizer keeps whole, beside the marks of the configuration.
+        corpora: the pairs of this training, in its direction.
+        model: the model directory of this training.
+        seed: the seed of this training.
+        factor: lines of an epoch, as a multiple of those with the user's configuration. Validations keep their distance
+            in epochs, and `max_steps` its number of epochs.
+        symbols: marks that the tokenizer keeps whole, in addition to those of the configuration.
         sizes: dotted keys with values that suit these corpora better than the configuration's values.
         is_reverse: translate from the target language into the source language.
         is_result: the training makes what the user asked for; only then is it scored on the test sets.
@@ -82,7 +82,7 @@ def training_config(
 
 
 def files_read(config: Config) -> tuple[Path, ...]:
-    """Return what a training learns from or begins with: texts, alignments, vectors, and the run before it."""
+    """Return the paths that a training reads: texts, alignments, pretrained vectors, and the run in `init_from`."""
     texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
     links = [corpus.alignment for corpus in config.data.train]
     begins = (config.model.pretrained.source, config.model.pretrained.target, config.training.init_from)
@@ -90,7 +90,7 @@ def files_read(config: Config) -> tuple[Path, ...]:
 
 
 def visits(config: Config, corpora: Sequence[Corpus]) -> float:
-    """Return the pairs that a training goes through, if nothing ends it early."""
+    """Return the number of pairs that a training reads in all epochs together, if nothing ends it early."""
     an_epoch = sum(corpus.visits for corpus in corpora)
     training = config.training
     pairs_a_step = training.batch_size / (PIECES_A_LINE if training.batch_type == "tokens" else 1)
@@ -100,11 +100,12 @@ def visits(config: Config, corpora: Sequence[Corpus]) -> float:
 
 
 PIECES_A_LINE = 20
-"""About how many target pieces a pair has, where only the number of updates is configured."""
+"""Approximate number of target pieces of a pair, to estimate the pairs of an update whose size is given in pieces."""
 
 
 def _name_languages(values: dict[str, Any], config: Config) -> None:
-    """Give two languages to the data as a whole, and to none of its texts; more of them to every text."""
+    """Name the languages in the values of a configuration: for one direction, in the section `data` only; for several,
+    in each dev and test set only."""
     data, has_several = values["data"], len(config.data.directions) > 1
     languages = (None, None) if has_several else config.data.direction
     data["source_lang"], data["target_lang"] = languages
@@ -115,7 +116,7 @@ def _name_languages(values: dict[str, Any], config: Config) -> None:
 
 
 def _listed(dev: Any) -> list[dict[str, Any]]:
-    """Return the values of the dev sets, of which there are none, one or several."""
+    """Return the values of the dev sets as a list; in a configuration they are None, one dictionary or a list."""
     return dev if isinstance(dev, list) else [dev] if dev else []
 
 
@@ -149,7 +150,7 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
 
 
 def _covers(run: Path, directions: Sequence[Direction]) -> bool:
-    """Return whether a run has a model of several directions, these among them."""
+    """Return whether the model of a run has several directions, with all of `directions` among them."""
     origin = Experiment(run)
     if not origin.config_path.is_file():  # as whoever trains will say
         return False
@@ -158,7 +159,8 @@ def _covers(run: Path, directions: Sequence[Direction]) -> bool:
 
 
 def _exchange_sides(values: dict[str, Any], config: Config) -> None:
-    """Exchange source and target in the values of a configuration, but for the corpora, which are exchanged already."""
+    """Exchange source and target in the values of a configuration, except in the training corpora, where they are
+    exchanged already."""
     data, pretrained, training = values["data"], values["model"]["pretrained"], values["training"]
     directions = [direction.exchanged for direction in config.data.directions]
     values["name"] = f"{values['name']}-reverse"

@@ -1,6 +1,6 @@
-"""The annotations that the encoder leaves for the decoder.
+"""The annotations of the encoder, to which the decoder attends.
 
-No module keeps them. The caller holds them and selects rows when the beam is reordered, so nothing can be out of date.
+No module stores them. The caller holds them and selects rows when the beam is reordered, so nothing can be out of date.
 
 Shapes: B batch, N rows of a decoder, S source, C annotation, A attention, E embedding.
 """
@@ -18,20 +18,20 @@ class Memory(NamedTuple):
     """An encoded batch of sources."""
 
     states_BSC: Tensor
-    """The annotations h_j."""
+    """The annotations h_j: the encoder's states at each source position."""
     keys_BSA: Tensor
-    """The annotations as the attention compares its query with them, projected once for each sentence."""
+    """The keys of the attention: the annotations, projected once for each sentence."""
     valid_BS: Tensor
     """True where there is a piece, False on padding."""
     final_BC: Tensor
-    """The last state of each direction: forward at the last piece, backward at the first (with `reverse_source` the
-    other way round)."""
+    """The last hidden units of each direction: forward at the last piece, backward at the first (with `reverse_source`
+    the other way round)."""
     embedded_BSE: Tensor | None = None
-    """The embedded source pieces, where a lexical model needs them."""
+    """The embedded source pieces, if the model has a lexical model, which needs them."""
     rows: int = 1
     """Number of consecutive rows of a decoder that attend to each source; more than one only in a beam search."""
     hidden_NS: Tensor | None = None
-    """True where a row of the decoder must not attend; None where all may attend everywhere."""
+    """True at source positions to which a row of the decoder must not attend; None if there are none."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
         """Return the memory of the given sources, in that order, each for `rows` rows of the decoder."""
@@ -41,7 +41,7 @@ class Memory(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Positions of the longest source, without padding."""
+        """Number of positions of the longest source, without padding."""
         return int(self.valid_BS.any(dim=0).sum())
 
     def at_width(self, width: int) -> Memory:
@@ -59,7 +59,7 @@ class Memory(NamedTuple):
         )
 
     def join(self, other: Memory) -> Memory:
-        """Return the sources of both, one after the other; both must have the same padded width and the same `rows`."""
+        """Return a memory of the sources of both, this one first; both must have the same padded width and `rows`."""
         states, keys, valid, final = (torch.cat(pair) for pair in zip(self[:4], other[:4], strict=True))
         embedded = None
         if self.embedded_BSE is not None and other.embedded_BSE is not None:
@@ -67,6 +67,6 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, self.rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
-        """Return True at the positions (N, S) to which each decoder row may attend: pieces that are not hidden."""
+        """Return a mask (N, S), True at positions to which each decoder row may attend: pieces that are not hidden."""
         valid_NS = self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
         return valid_NS if self.hidden_NS is None else valid_NS & ~self.hidden_NS

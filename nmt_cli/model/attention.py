@@ -1,8 +1,8 @@
-"""Attention: the alignment models of the literature behind one interface.
+"""Attention: the alignment models of the literature, with a common interface.
 
-An attention takes a query (a decoder state), the `Memory` of the source and its own state from step to step, and
-returns a context and its weights. Weights on padding are exactly zero, for a row without source too. The
-products of each step with annotations and keys are computed in float32: memory bounds their speed, not arithmetic.
+An attention takes a query (a decoder state), the `Memory` of the source and the state that the attention keeps from
+step to step, and returns a context and its weights. Weights on padding are exactly zero, also in a row without source.
+The products of each step with annotations and keys are computed in float32: memory bounds their speed, not arithmetic.
 
 Shapes: B batch, S source, C annotation, H query, A attention, M heads, F filters, N coverage units.
 """
@@ -32,27 +32,28 @@ class Attended(NamedTuple):
     context_BC: Tensor
     """The context vector c_i, the sum of the annotations with these weights."""
     weights_BS: Tensor
-    """Sums to one over the source, except: local-p, whose Gaussian comes after the softmax; an empty source; none."""
+    """The attention weights. They sum to one over the source, except with local-p, whose Gaussian comes after the
+    softmax, with an empty source, and without attention, where they are zeros."""
     state: AttentionState
 
 
 AttentionStep = Callable[[Tensor, AttentionState], Attended]
 """One step of attention: a function from query (B, H) and state to context, weights and the next state."""
 Energies = Callable[..., Tensor]
-"""A function from a query to energies (B, S). The additive score takes a second argument."""
+"""A function from a query (B, H) to energies (B, S). For the additive score it has a second argument, `extra_BSA`."""
 
 
 class Attention(Protocol):
-    """The interface that a decoder sees."""
+    """The interface of all attentions."""
 
     context_size: int
     shares_sources: bool
-    """True if it takes a memory in which several rows attend to one source."""
+    """True if `unroll` accepts a memory in which several rows attend to one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         """Return the keys (B, S, A), the projection of the annotations that does not depend on the query.
 
-        They are computed once for each batch. Some attentions append what else they need of the annotations."""
+        They are computed once for each batch. Some attentions append further projections of the annotations."""
         ...
 
     def initial_state(self, memory: Memory) -> AttentionState:
@@ -79,16 +80,17 @@ def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
 def additive_energies(query_BA: Tensor, keys_BSA: Tensor, v_MX: Tensor) -> Tensor:
     """Return e_ij = v . tanh(W s_{i-1} + U h_j) (B, S, M) of M heads (Bahdanau et al., 2015, A.1.2).
 
-    The query W s_{i-1} and the keys U h_j are projected already. Each head has A / M = X of the units.
+    `query_BA` is W s_{i-1}, and `keys_BSA` is U h_j. Each head has X = A / M of the units.
     """
     hidden_BSMX: Tensor = torch.tanh(keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, v_MX.shape)
     return (hidden_BSMX * v_MX).sum(dim=-1)
 
 
 class AdditiveScore(LoopModule):
-    """`additive_energies` of one head (Bahdanau et al., 2015, A.1.2), computed by ops/additive.py; with biases.
+    """The additive score of one head (Bahdanau et al., 2015, A.1.2), with a bias in the keys; computed by
+    ops/additive.py.
 
-    Luong's `concat` is the same function of its own query: v . tanh(W [s_i; h_j]), the matrix cut into two."""
+    Luong's `concat`, v . tanh(W [s_i; h_j]), is the same function of the query s_i, with W cut into two matrices."""
 
     matrix_name = "query"
 
@@ -104,8 +106,9 @@ class AdditiveScore(LoopModule):
     def unroll(self, keys_BSA: Tensor, valid_BS: Tensor, rows: int = 1) -> Energies:
         """Return a function from the query (B, H) to the energies e_ij (B, S), for one loop.
 
-        Its second argument, `extra_BSA`, is added to query and keys inside the tanh. `rows` rows of the query attend to
-        each source."""
+        The optional second argument of that function, `extra_BSA`, is added to query and keys inside the tanh. `rows`
+        consecutive rows of the query attend to each source. At positions where `valid_BS` is False, the energies are
+        meaningless."""
         product = self.product()
         additive = AdditiveEnergies(keys_BSA, self.v, valid_BS, rows)
 
@@ -146,7 +149,7 @@ Score = AdditiveScore | DotScore
 
 
 class GlobalAttention(nn.Module):
-    """A softmax over the whole source, with any score; it remembers nothing."""
+    """A softmax over the whole source, with any score; it has no state."""
 
     shares_sources = True
 
@@ -175,8 +178,9 @@ class GlobalAttention(nn.Module):
 class LocalAttention(nn.Module):
     """Luong et al. (2015), section 3.2: a softmax over the window [p - D, p + D] around a centre p.
 
-    Monotonic (local-m): p = t, held inside the source. Predictive (local-p): p = S . sigmoid(v . tanh(W s)), and the
-    weights are multiplied by a Gaussian of deviation D/2 around p, after the softmax. Positions count from 0.
+    Monotonic (local-m): p = t, but at most the last position. Predictive (local-p): p = (S - 1) . sigmoid(v . tanh(W
+    s)), and the weights are multiplied by a Gaussian of deviation D/2 around p, after the softmax. Positions count from
+    0.
     """
 
     shares_sources = False
@@ -229,7 +233,7 @@ class LocalAttention(nn.Module):
 class LocationAttention(nn.Module):
     """Chorowski et al. (2015), eqs. 8-9: convolutional features of the previous alignment inside the additive score.
 
-    `sharpening` is the inverse temperature beta; `smoothing` divides sigmoids by their sum, in the place of the
+    `sharpening` is the inverse temperature beta. With `smoothing` the weights are sigmoids divided by their sum, not a
     softmax.
     """
 
@@ -273,7 +277,7 @@ class LocationAttention(nn.Module):
 
 
 class CoverageAttention(nn.Module):
-    """Additive attention with coverage: it knows where it has attended.
+    """Additive attention with coverage, a record of the source positions that were attended to.
 
     Linguistic: the sum of the weights so far (See et al., 2017, section 2.3). Neural: a vector of N units at each
     source position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
@@ -325,9 +329,9 @@ class CoverageAttention(nn.Module):
 
 
 class MultiheadAttention(nn.Module):
-    """Several additive heads (as in Chen et al., 2018, RNMT+); the weights shown are their mean.
+    """Several additive heads (as in Chen et al., 2018, RNMT+); the weights returned are the mean of the heads' weights.
 
-    A value projection commutes with the weighted sum, so it is made once a step on the heads' joined contexts.
+    A value projection commutes with the weighted sum, so it is applied once a step to the joined contexts of the heads.
     """
 
     shares_sources = False
@@ -360,8 +364,8 @@ class MultiheadAttention(nn.Module):
 
 
 class NoAttention(nn.Module):
-    """The fixed source vector of the plain encoder-decoder, at every step (Cho et al., 2014), or no context at all
-    after the first state (Sutskever et al., 2014). Its weights are zeros: there is no alignment to see."""
+    """Replaces attention in a plain encoder-decoder: the context is a fixed source vector at every step (Cho et al.,
+    2014), or there is none after the first state (Sutskever et al., 2014). All weights are zeros."""
 
     shares_sources = False
 

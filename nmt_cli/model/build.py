@@ -1,6 +1,6 @@
-"""Builds a model from its configuration, and draws its first parameters.
+"""Builds a model from its configuration, and draws its initial parameters.
 
-This is the one place in `model` that knows the configuration.
+This is the only module of `model` that depends on the configuration.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.seq2seq import Seq2Seq
 
 NEURAL_COVERAGE_UNITS = 10
-"""Tu et al. (2016) use 10 in their experiments."""
+"""Units of neural coverage at each source position; Tu et al. (2016) use 10 in their experiments."""
 
 
 def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_size: int) -> Seq2Seq:
@@ -132,7 +132,7 @@ def build_attention(config: AttentionConfig, query_size: int, annotation_size: i
 
 
 def initialize(model: Seq2Seq, *, seed: int, scheme: str = "auto") -> None:
-    """Draw the first parameters from `seed`.
+    """Fill the parameters of a new model with initial values drawn from `seed`.
 
     `auto`: Glorot uniform for matrices, orthogonal for recurrences, N(0, 1/E) for embeddings. `paper`: Bahdanau et al.
     (2015), B.1: orthogonal recurrences, N(0, 0.001^2) for the additive alignment model, zeros for v and all biases,

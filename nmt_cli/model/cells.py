@@ -1,7 +1,7 @@
 """Recurrent cells: the equations of the GRU and the LSTM.
 
 The gates of a step are a sum of terms, W x_t + U h_{t-1} + ..., each a matrix product with its bias or its layer
-normalisation. The products with inputs do not depend on the recurrence, so they are computed before the loop where the
+normalisation. The products with inputs do not depend on the recurrence, so they are computed before the loop if all
 inputs are known.
 
 Shapes: B batch, H hidden, G gates x hidden, X state (H for GRU; 2H for LSTM: hidden and cell side by side), I input,
@@ -21,11 +21,11 @@ from nmt_cli.ops.gru import gru_step
 from nmt_cli.ops.loop_product import LoopModule
 
 Update = Callable[[Gates, Tensor], Tensor]
-"""A step of a cell: the input's part of the gates and the state before (B, X) give the state after."""
+"""A step of a cell: a function from the gate terms of the inputs and the previous state (B, X) to the next state."""
 
 
 class RecurrentCell(LoopModule):
-    """One step of a recurrence: the new state from the input's part of the gates and the state before.
+    """One step of a recurrence: computes the new state from the gate terms of the inputs and the previous state.
 
     `rnn_type` "gru": Cho et al. (2014), with the reset gate after the product (docs/adr/0003):
 
@@ -56,9 +56,10 @@ class RecurrentCell(LoopModule):
         self.cell_norm = GateNorm(1, hidden_size, directions) if layer_norm and rnn_type == "lstm" else None
 
     def unroll(self, dropout_BH: Tensor | None = None) -> Update:
-        """Return the function from gate terms (B, G) and state (B, X) to the next state, for one loop.
+        """Return the function from the gate terms of the inputs (B, G) and the state (B, X) to the next state.
 
-        `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
+        Call `unroll` again for each loop. `dropout_BH` is one mask on h for all steps of a sentence (Gal & Ghahramani,
+        2016).
         """
         product, affine = self.product(), _affine(self.norm, self.bias)
         update = gru_step if self.rnn_type == "gru" else self._lstm_step
@@ -83,7 +84,7 @@ class RecurrentCell(LoopModule):
         return state_BX if self.rnn_type == "gru" else state_BX.chunk(2, dim=-1)[0]
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Set the recurrent matrices to orthogonal ones, one for each gate (Saxe et al., 2014)."""
+        """Fill the recurrent matrix with random orthogonal matrices, one for each gate (Saxe et al., 2014)."""
         with torch.no_grad():
             for weight in self.weight.view(-1, self.hidden_size, self.num_gates, self.hidden_size):
                 for gate in range(self.num_gates):
@@ -91,7 +92,7 @@ class RecurrentCell(LoopModule):
 
 
 class InputProjection(LoopModule):
-    """W x (+ b) for all gates of a cell, for one input among perhaps several that are added."""
+    """The gate terms W x + b, or normalised W x, of all gates of a cell from one of its inputs."""
 
     def __init__(self, input_size: int, cell: RecurrentCell, *, layer_norm: bool) -> None:
         super().__init__()
@@ -103,22 +104,22 @@ class InputProjection(LoopModule):
         self.num_gates = cell.num_gates
 
     def steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
-        """Yield the gate terms W x + b (B, G) of each step of a loop whose inputs are all known before it.
+        """Yield the gate terms (B, G) of each step of a loop whose inputs are all known before it.
 
-        The rows (N, I) of all steps follow one another; `counts` has the number of rows of each step. The shapes begin
-        with D if the cell has directions."""
+        `inputs_NI` has the rows of all steps, step after step; `counts` has the number of rows of each step. The shapes
+        begin with D if the cell has directions."""
         affine = _affine(self.norm, self.bias)
         for product_BG in self.products_of_steps(inputs_NI, counts):
             yield (GateTerm(product_BG, affine),)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
-        """Return a function from the input (B, I) of one step to its gate terms W x + b (B, G)."""
+        """Return a function, for one loop, from the input (B, I) of a step to its gate terms (B, G)."""
         product, affine = self.product(), _affine(self.norm, self.bias)
         return lambda inputs_BI: (GateTerm(product(inputs_BI), affine),)
 
 
 class GateNorm(nn.Module):
-    """Layer normalisation of each gate by itself (Ba et al., 2016, section 3.1 and supplement)."""
+    """Layer normalisation of each gate separately (Ba et al., 2016, section 3.1 and supplement)."""
 
     def __init__(self, num_gates: int, hidden_size: int, directions: tuple[int, ...] = ()) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ def _affine(norm: GateNorm | None, bias: nn.Parameter | None) -> GateAffine:
 
 
 def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the leading dimensions of a bias that is added to (D, B, G), or to (B, G)."""
+    """Return the leading dimensions of a bias: (D, 1) with directions, to be added to (D, B, G), else none."""
     return (*directions, *(1 for _ in directions))
 
 

@@ -1,7 +1,7 @@
-"""The recurrent decoder in the papers' three orders of recurrence.
+"""The recurrent decoder, in three orders of updating and attending: Bahdanau's, conditional (Nematus) and Luong's.
 
-What does not depend on the recurrence stays outside its loop: the projections of the embedded target before it, the
-readout after it. One step of a search is the same code with one target position.
+Computations that do not depend on the recurrence stay outside its loop: the embedded target is projected before it, the
+readout is computed after it. One step of a search runs the same code with one target position.
 
 Shapes: B batch, T target, E embedding, C context, H decoder hidden, X state, G gates, R readout, S source.
 """
@@ -25,14 +25,14 @@ from nmt_cli.ops.matmul import Linear
 
 
 class DecoderState(NamedTuple):
-    """All that a step leaves to the next; each tensor begins with the batch dimension."""
+    """The state of the decoder between two steps; each tensor begins with the batch dimension."""
 
     layers: tuple[Tensor, ...]
     """The state (B, X) of every layer."""
     feed: tuple[Tensor, ...]
-    """Luong's attentional vector (B, R) where it is fed to the next step, else nothing."""
+    """Luong's attentional vector (B, R) if it is fed to the next step, else an empty tuple."""
     attention: AttentionState
-    """Tensors (B,), or (B, S, ...) with a value for each position of the source."""
+    """The attention's own state: tensors (B,), or (B, S, ...) with a value for each position of the source."""
 
     def at_width(self, width: int) -> DecoderState:
         """Return the state with its attention tensors (B, S, ...) padded or cut to `width` source positions."""
@@ -69,11 +69,11 @@ class Decoded(NamedTuple):
     """The decoder's output for T target positions."""
 
     readout_BTR: Tensor
-    """The last layer before the softmax."""
+    """The last layer before the output matrix."""
     weights_BTS: Tensor
     """The attention weights of each step."""
     state: DecoderState
-    """After the last position."""
+    """The state after the last position."""
 
 
 class StepOutput(NamedTuple):
@@ -92,14 +92,15 @@ Masks = tuple[Tensor | None, ...]
 
 
 class Recurrence(nn.Module):
-    """The order in which a decoder updates and attends. The subclasses, one for each paper, differ only in `unroll`."""
+    """The recurrent part of a decoder, with its attention. The subclasses, one for each paper, differ in the order in
+    which `unroll` updates the state and attends."""
 
     cell: RecurrentCell
     input: InputProjection
     attention: Attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        """Yield for each of the T steps the gate terms W y (B, G) of the embedded target pieces, all in one product."""
+        """Yield for each of the T steps the gate terms (B, G) of the embedded target pieces, from one product."""
         num_steps, batch, _ = inputs_TBE.shape
         return self.input.steps(inputs_TBE.flatten(0, 1), [batch] * num_steps)
 
@@ -282,7 +283,7 @@ class InitialState(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A recurrence, the readout above it and the state before it."""
+    """A decoder: initial state, recurrence and readout."""
 
     def __init__(
         self,
@@ -301,7 +302,7 @@ class Decoder(nn.Module):
 
     @property
     def attention(self) -> Attention:
-        """The attention, which belongs to the recurrence."""
+        """The attention of the recurrence."""
         return self.recurrence.attention
 
     def initial_state(self, memory: Memory) -> DecoderState:
@@ -311,7 +312,7 @@ class Decoder(nn.Module):
         return DecoderState(self.initial(memory), feed, self.attention.initial_state(memory))
 
     def forward(self, inputs_BTE: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
-        """Return readout, attention weights and last state for T embedded target pieces.
+        """Return readout, attention weights and last state for T embedded target pieces after `state`.
 
         This is teacher forcing in training, and one step of a search with T = 1. Without `noise` nothing is dropped."""
         batch = inputs_BTE.shape[0]

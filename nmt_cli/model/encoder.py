@@ -17,10 +17,10 @@ from nmt_cli.ops.reverse import reversed_in_time
 
 
 class Encoded(NamedTuple):
-    """The encoder's output before the attention prepares it."""
+    """The output of the encoder or of one of its layers."""
 
     states_BSC: Tensor
-    """The annotations h_j: the hidden units of all directions, side by side."""
+    """The annotations h_j: the hidden units of all directions, concatenated."""
     final_BC: Tensor
     """The last hidden units of each direction."""
 
@@ -54,7 +54,7 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """A stack of `EncoderLayer`s, residual from the second on.
 
-    Padding stands at the end of a row in both readings, so it cannot reach a state that is used.
+    Padding is at the end of a row in both directions of reading, so it cannot influence a state that is used.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Encoder(nn.Module):
         self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
 
     def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
-        """Return the annotations (B, S, C) and the last states.
+        """Return the annotations (B, S, C) and the last states (B, C); `valid_BS` is False on padding.
 
-        The annotations are in the order of the source, whichever way it was read.
+        The annotations are in the order of the source, also with `reverse_source`. Without `noise` nothing is dropped.
         """
         lengths_B = valid_BS.sum(dim=1)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)

@@ -1,4 +1,4 @@
-"""The lexical model: how the attended source pieces alone predict the next piece.
+"""The lexical model: predicts the next piece from the attended source pieces alone.
 
 Shapes: B batch, T target, S source, E embedding, N rows of a search, of which R share a source.
 """
@@ -16,8 +16,8 @@ from nmt_cli.ops.matmul import Linear, full_precision
 class LexicalModel(nn.Module):
     """Nguyen & Chiang (2018), section 4: f_t = tanh(sum_s a_ts e_s), h_t = tanh(W f_t) + f_t.
 
-    They score h_t with a matrix of its own; here it is added to the readout, so that the output matrix, which often is
-    the embedding matrix too, scores both.
+    In the paper a separate matrix scores h_t. Here h_t is added to the readout, so that the output matrix, which often
+    is the embedding matrix too, scores both.
     """
 
     def __init__(self, embedding_size: int) -> None:

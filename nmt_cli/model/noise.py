@@ -1,6 +1,6 @@
-"""Dropout whose randomness is a value that is passed, so that a step's masks depend on its seed and on nothing else.
+"""Dropout with an explicit source of randomness, so that the masks of an update depend on its seed and on nothing else.
 
-Without a `Noise` (validation, translation) nothing is dropped; there is no train or eval mode to forget.
+Without a `Noise` (validation, translation) nothing is dropped; there is no train or eval mode to switch.
 
 Shapes: B batch, T positions of source or target, X units.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Noise:
-    """The randomness of one forward pass."""
+    """The source of randomness of one forward pass."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
@@ -34,12 +34,12 @@ class Noise:
 
 
 def mask_for(noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
-    """Return `noise.mask`, or None without noise, as in validation and translation."""
+    """Return the result of `noise.mask`, or None without noise, as in validation and translation."""
     return None if noise is None else noise.mask(shape, probability, like)
 
 
 def dropped(values_BTX: Tensor, probability: float, noise: Noise | None) -> Tensor:
-    """Return the values with units dropped, the same units at all positions of a sentence."""
+    """Return the values with units dropped: the same units at all positions of a sentence, none without noise."""
     batch, _, size = values_BTX.shape
     mask = mask_for(noise, (batch, 1, size), probability, values_BTX)
     return values_BTX if mask is None else values_BTX * mask

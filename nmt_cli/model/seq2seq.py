@@ -1,4 +1,4 @@
-"""The encoder-decoder as a whole.
+"""The complete encoder-decoder.
 
 Shapes: B batch, S source, T target, E embedding, R readout, V vocabulary, N rows (positions of any sentence).
 """
@@ -22,7 +22,7 @@ from nmt_cli.ops.matmul import Product, linear
 
 
 class OutputProduct(Protocol):
-    """The product of readout and output matrix in another precision or layout than the parameters have."""
+    """The product of readout and output matrix, in another precision or layout than that of the parameters."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits (N, V) of readouts (N, R)."""
@@ -73,24 +73,28 @@ class Seq2Seq(nn.Module):
 
     @property
     def has_attention(self) -> bool:
-        """True if attention weights are an alignment; False for a model without attention."""
+        """True if the model has attention, whose weights are an alignment."""
         return not isinstance(self.decoder.attention, NoAttention)
 
     def encode(self, source_BS: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Memory:
-        """Return the encoded sources: annotations and keys; `valid_BS` is True on pieces, False on padding."""
+        """Return the encoded sources, with annotations and keys, from piece ids; `valid_BS` is False on padding.
+
+        Without `noise` nothing is dropped.
+        """
         embedded_BSE = self._embed(self.source_embedding, source_BS, self._source_word_dropout, noise)
         states_BSC, final_BC = self.encoder(embedded_BSE, valid_BS, noise)
         for_lexical = None if self.lexical is None else embedded_BSE
         return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC, for_lexical)
 
     def start(self, memory: Memory) -> DecoderState:
-        """Return the decoder's state before the first target piece, one row for each source."""
+        """Return the decoder's state before the first target piece, with one row for each source."""
         return self.decoder.initial_state(memory)
 
     def decode(self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
-        """Return readouts (B, T, R), attention weights and last state; `inputs_BT` begin with <s>.
+        """Return readouts (B, T, R), attention weights and last state for T target pieces after `state`.
 
-        The readout at t, given to `logits`, predicts the piece after input t."""
+        From `start` on, the first input is <s>. The readout at t, given to `logits`, predicts the piece after input t.
+        """
         embedded_BTE = self._embed(self.target_embedding, inputs_BT, self._target_word_dropout, noise)
         decoded: Decoded = self.decoder(embedded_BTE, memory, state, noise)
         if self.lexical is None:
@@ -98,7 +102,7 @@ class Seq2Seq(nn.Module):
         return decoded._replace(readout_BTR=decoded.readout_BTR + self.lexical(decoded.weights_BTS, memory))
 
     def logits(self, readout_NR: Tensor) -> Tensor:
-        """Return the logits (N, V), the unnormalised log-probabilities of all pieces."""
+        """Return the logits (N, V) of readouts: unnormalised log-probabilities of all pieces."""
         if self.output_replacement is not None:
             return self.output_replacement(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)

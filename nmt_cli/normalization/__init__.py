@@ -1,1 +1,1 @@
-"""Reads a line as the training text is written, by steps that are undone in its translation."""
+"""Changes lines to the writing of the training text, by steps that are undone in the translations."""

@@ -1,6 +1,6 @@
-"""A line whose case tells nothing is read in the case of the training text, and so are words in odd case.
+"""Changes the case of lines to that of the training text, where their case tells nothing or words are in unusual case.
 
-A line in capitals has its translation in capitals, too, and a single word with a capital has one with a capital.
+The translation of a line in capitals is in capitals, too; that of a single word with a capital begins with a capital.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Case(RestoringStep):
     def __init__(
         self, profile: TextProfile, words: WordCase, *, source_lang: str, target_lang: str, code: re.Pattern[str]
     ) -> None:
-        """Write words in the case that `words` says is usual; in translations, words that match `code` stay."""
+        """Write words in the case that `words` says is usual; words of translations in which `code` is found stay."""
         self._words, self._languages, self._code = words, (source_lang, target_lang), code
         self._begins_with_capital = profile.begins_with_capital
 
     def read(self, line: Line) -> Line:
-        """Return the line in usual case, with how its translation is to be written."""
+        """Return the line in usual case, with a record of the case in which its translation is to be written."""
         plain = line.plain()
         recases = self._words.is_uninformative(plain)
         changes = list(self._changes(line, plain, recases=recases)) if recases or self._words.is_odd(plain) else []
@@ -47,7 +47,10 @@ class Case(RestoringStep):
         return line.changed(self.name, changes, case)
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the letters of the translation that become capitals; what follows a prefix has the prefix's case."""
+        """Return the changes that write the translation in capitals, or with a capital, as its line was written.
+
+        After a prefix, only the translation of a line in capitals changes, and only if the prefix has no small letters.
+        """
         begun = found.text[: found.begun]
         if undo.data == _CAPITALS and not any(map(str.islower, begun.replace("ß", ""))):
             spans = [word.span() for word in _WORD.finditer(found.text, found.begun) if not self._code.search(word[0])]

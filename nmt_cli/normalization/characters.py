@@ -1,4 +1,4 @@
-"""Characters that the training text does not have are read as those that it has: quotes, dashes, accents, blanks."""
+"""Characters that the training text lacks are replaced by similar ones that it has: quotes, dashes, accents, blanks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLANKS_OR_WORD = re.compile(r"\s+|\S+")
 
 
 class Characters(Step):
-    """Reads the characters that the training text does not have as those that it has; the translation stays."""
+    """Replaces characters that the training text lacks by similar ones that it has; the translation is unchanged."""
 
     name = "characters"
 

@@ -26,24 +26,24 @@ from nmt_cli.normalization.conventions import (
 from nmt_cli.text.line import Code, CodeKind
 
 ADDRESS = re.compile(PAGE_OR_MAIL)
-"""An address of a page or of mail."""
+"""Address of a web page, or an e-mail address."""
 _TAG_NAME = re.compile(r"[<\[]/?\s*([^\s/>=\]]+)")
 _BBCODE = re.compile(r"\[(/?)([A-Za-z][A-Za-z0-9]*)(?:[= ][^\[\]\n]{0,2000})?\]")
 _NO_ESCAPES = re.compile(r"(?<![{\\])\\(?![nNrtuh])[A-Za-z]|(?<![A-Za-z])[A-Za-z]:\\|\\\\[A-Za-z]")
-"""A command of TeX or a path of Windows: then `\\n` begins a name."""
+"""A TeX command or a Windows path. In a text that has one, `\\n` is no line end but the beginning of a name."""
 _IN_BRACKETS = ("BBCode", "end of BBCode")
 _MIN_HABIT = 2
-"""Codes of a convention that show the habit of a text."""
+"""Least number of codes of an ambiguous convention from which a text is taken to use that convention."""
 _WINDOW, _OVERLAP = 100_000, 5_000
-"""Characters that are searched at once, as no other thread runs meanwhile, and those that the next search repeats."""
+"""Most characters of one search, during which no other thread runs, and the overlap of two consecutive searches."""
 _MAX_BRACES = 4000
 _SIGNS = frozenset("%{<>[`*$_@\\|:&!~/+-")
-"""Signs of which each code has one."""
+"""Signs of which every code contains at least one."""
 Each = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
 
 
 class _Table:
-    """Conventions as one pattern, which is compiled once."""
+    """Conventions joined into one regular expression, which is compiled once."""
 
     def __init__(self, conventions: Iterable[Convention]) -> None:
         self.rows = tuple(conventions)
@@ -52,7 +52,7 @@ class _Table:
         )
 
     def row_of(self, found: re.Match[str]) -> int:
-        """Return the number of the convention of a match."""
+        """Return the index in `rows` of the convention that has matched."""
         assert found.lastgroup is not None
         return int(found.lastgroup[3:])
 
@@ -78,30 +78,30 @@ def _habits() -> _Table:
 
 @dataclass(frozen=True)
 class CodeFinder:
-    """Finds codes; which conventions count is told by the flags of a message and by the habits of a text."""
+    """Finds codes. The conventions that count depend on the flags of a message and the habits of a text."""
 
     formats: frozenset[str] = frozenset()
-    """Flags of gettext that name a language, such as `c-format`."""
+    """Flags of gettext that name a programming language, such as `c-format`."""
     habits: frozenset[str] = frozenset()
-    """Names of conventions that the text shows to have."""
+    """Names of the ambiguous conventions (see `HABIT`) that the text has been found to use."""
     references: str = ""
-    """`first` or `last`: references to characters are placeholders, before all others or behind them."""
+    """`first` or `last`: character references such as `&nbsp;` are placeholders, tried before or after all others."""
     only_counted: bool = False
-    """Without codes that no program counts, as those of emphasis."""
+    """True to find only codes that a translation must have as often as its source, so no emphasis."""
     is_text: bool = False
-    """The text has no directives of printf behind digits, as in `50%ige`."""
+    """True if `%` after a digit begins no directive of printf, as in `50%ige`."""
     only_habits: bool = False
-    """Only codes of ambiguous conventions, in a text whose other codes are cut out already."""
+    """True to find only codes of ambiguous conventions, in a text whose other codes are cut out already."""
     has_numbered: bool = False
-    """`%1` between other codes stands for the first argument, as XLIFF may have it from any program."""
+    """True if `%1` is an argument even next to letters or codes, as XLIFF from any program may have it."""
 
     @classmethod
     def of_flags(cls, flags: AbstractSet[str], habits: frozenset[str] = frozenset()) -> CodeFinder:
-        """Return the finder for a message with some flags."""
+        """Return the finder for a message with some gettext flags."""
         return cls(frozenset(filter(is_format, flags)), habits)
 
     def counted(self) -> CodeFinder:
-        """Return the finder of codes alone that a translation must have as often as its source."""
+        """Return a finder of only those codes that a translation must have as often as its source."""
         return replace(self, only_counted=True)
 
     @property
@@ -137,7 +137,7 @@ class CodeFinder:
             yield Convention("numbered", r"%\d{1,2}(?!\d)", "", ())
 
     def codes(self, text: str, each: Each = iter) -> Iterator[Code]:
-        """Yield the codes of a text from left to right. `each` passes matches on, as they are found."""
+        """Yield the codes of a text from left to right. `each` wraps the iterator of the braces, as to count them."""
         if not may_have_codes(text):  # as most: looking at each place takes long
             return
         bbcode = _both_ways(text)
@@ -145,7 +145,7 @@ class CodeFinder:
         table = _table(self)
         braces = deque(() if self.only_habits else _braces(text, each))
         closing: list[Code] = []
-        """Ends of pairs that are to come, the next one last."""
+        """Ends of the pairs that are open, the innermost last."""
         position, found, limit = 0, None, -1
         while True:
             end = closing[-1].begin if closing else len(text)
@@ -182,12 +182,12 @@ class CodeFinder:
                     yield _code(row, found)
 
     def counts(self, text: str) -> Counter[str]:
-        """Return how often each code stands in a text."""
+        """Return how often each code occurs in a text."""
         return Counter(text[code.begin : code.end] for code in self.codes(text))
 
 
 def _code(row: Convention, found: re.Match[str]) -> Code:
-    """Return the code that a match of a convention is."""
+    """Return the code that a match of a convention represents: its span, kind and name."""
     text = found[0]
     if row.name == "tag":
         named = _TAG_NAME.match(text)
@@ -206,13 +206,13 @@ def _code(row: Convention, found: re.Match[str]) -> Code:
 
 
 def _is_bbcode(text: str, both: frozenset[str]) -> bool:
-    """Return whether a word in brackets is a code: the text begins and ends its name."""
+    """Return whether a bracketed word is a tag: its name is among those that the text both opens and closes."""
     named = _TAG_NAME.match(text)
     return named is not None and named[1].lower() in both
 
 
 def _both_ways(text: str) -> frozenset[str]:
-    """Return the names in brackets that a text both begins and ends."""
+    """Return the names, in small letters, of bracketed words that a text both opens (`[b]`) and closes (`[/b]`)."""
     if "[/" not in text:
         return frozenset()
     found = {(one[1], one[2].lower()) for one in _BBCODE.finditer(text)}
@@ -220,7 +220,7 @@ def _both_ways(text: str) -> frozenset[str]:
 
 
 def _first(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Match[str] | None:
-    """Return the first match between two places, which is not empty; one longer than `_OVERLAP` may be overlooked."""
+    """Return the first match between two places, which is not empty; one longer than `_OVERLAP` may be missed."""
     while start + _WINDOW < end:
         last = start + _WINDOW
         found = pattern.search(text, start, last)
@@ -233,7 +233,7 @@ def _first(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Matc
 
 
 def _braces(text: str, each: Each) -> list[tuple[int, int]]:
-    """Return the outermost pairs of braces that are closed."""
+    """Return the spans of the outermost pairs of braces that are at most `_MAX_BRACES` characters long."""
     if "{" not in text:
         return []
     found: list[tuple[int, int]] = []
@@ -251,7 +251,7 @@ def _braces(text: str, each: Each) -> list[tuple[int, int]]:
 
 
 def addresses_of(text: str) -> Iterator[re.Match[str]]:
-    """Yield the addresses of a text."""
+    """Yield the matches of web and e-mail addresses in a text."""
     found = _first(ADDRESS, text, 0, len(text))
     while found is not None:
         yield found
@@ -259,7 +259,7 @@ def addresses_of(text: str) -> Iterator[re.Match[str]]:
 
 
 def may_have_codes(text: str) -> bool:
-    """Return whether a text has a sign that codes have, so that the attention may be needed to place them."""
+    """Return whether a text has a sign that codes contain; then the attention may be needed to place codes."""
     return not _SIGNS.isdisjoint(text)
 
 
@@ -269,8 +269,12 @@ def is_format(flag: str) -> bool:
 
 
 def habits_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the names of the ambiguous conventions that some texts show: by two codes, or two texts with one key, of
-    which one begins a word. A key may stand within words too, as in `E&xit`, but `rock&roll` shows none."""
+    """Return the names of the ambiguous conventions (see `HABIT`) that some texts use.
+
+    A convention is used if the texts have at least two codes of it. Accelerators are used if at least two texts have
+    exactly one, and one of these begins a word. An accelerator may be within a word too, as in `E&xit`, but `rock&roll`
+    alone shows none.
+    """
     table = _habits()
     counts: Counter[str] = Counter()
     begins_word = False

@@ -1,4 +1,4 @@
-"""Words that are no text stay as they are: placeholders, tags, addresses."""
+"""Words that are not text, such as placeholders, tags and addresses, are locked, so they stay as they are."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WORD = re.compile(r"\S+")
 
 
 def code_pattern(symbols: Collection[str]) -> re.Pattern[str]:
-    """Return what is found in a word that is no text; the `symbols` of a tokenizer are such signs too."""
+    """Return the pattern of signs that show a word not to be text, among them the `symbols` of a tokenizer."""
     return re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
 
 
 class Codes(Step):
-    """Locks words that are no text."""
+    """Locks words that are not text, so that no later step changes them."""
 
     name = "codes"
 
@@ -28,7 +28,7 @@ class Codes(Step):
         self._code = code
 
     def read(self, line: Line) -> Line:
-        """Return the line with its codes locked."""
+        """Return the line with the words locked that are not text."""
         if not self._code.search(line.text):
             return line
         codes = [word.span() for word in _WORD.finditer(line.text) if self._code.search(word[0])]

@@ -1,4 +1,4 @@
-"""The table of placeholder conventions: how programs and file formats write what a translation must keep.
+"""The table of placeholder conventions: how programs and file formats write the codes that a translation must keep.
 
 Each row has the form of a convention, and a page that defines it. Rows of `ALWAYS` cannot be ordinary words, so they
 are kept wherever codes are looked for. Rows of `HABIT` may be words; they count where a text has them more than once.
@@ -22,25 +22,28 @@ class Convention(NamedTuple):
 
     name: str
     pattern: str
-    """The regular expression of one code. A pair has the groups `open` and `close`, and between them text that is translated."""
+    """The regular expression of one code. A pair has the groups `open` and `close`, with translated text between."""
     source: str
     """The page that defines it."""
     examples: tuple[str, ...]
-    """Codes as they stand in a text; of a pair, with a word between them."""
+    """Codes as they are found in a text; a pair has a word between its codes."""
     kind: CodeKind = _PLACEHOLDER
     is_counted: bool = True
-    """A program reads it, so a translation must have each as often as its source."""
+    """True if a program reads the code, so a translation must have each as often as its source."""
     flags: frozenset[str] = frozenset()
-    """Flags of gettext for messages that have it."""
+    """Flags of gettext, if the convention counts only in messages with one of them; otherwise empty."""
 
 
 _UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"
-"""Letters and signs of scripts that write no spaces: they may touch a code that they do not belong to."""
+"""Letters and signs of scripts that write no spaces: they may touch a code without being a part of it."""
 
 
 def _not_behind(more: str = "") -> str:
-    """Return a pattern for a place that is not behind a letter, a digit or one of some signs. A letter of a script that
-    is not like Latin counts as none: Chinese and Korean write a name in Latin letters without a blank beside it."""
+    """Return a pattern for a place that does not follow a letter, a digit, `_` or a sign of `more`.
+
+    It may follow a letter of a script that is not like Latin: Chinese and Korean write no blank next to a name in Latin
+    letters.
+    """
     return rf"(?:(?<![\w{more}])|(?<={OTHER_SCRIPTS.pattern}))"
 
 
@@ -50,9 +53,9 @@ def _not_before(more: str = "") -> str:
 
 _NO_WORD_BEFORE, _NO_WORD_AFTER = _not_behind(), _not_before()
 _ANY = rf"(?:(?!{_UNSPACED}|\[/[A-Za-z])[^\s<>\"'])"
-"""A character of an address; the end of a BBCode element is none."""
+"""A character of an address, unless it begins a closing tag of BBCode."""
 _NAME = rf"(?<=[/=])(?:(?={_UNSPACED})\w)+(?=[\s\x00-\x7f]|$)"
-"""A part of an address in such a script, as in links to Wikipedia."""
+"""A part of an address in a script that writes no spaces, as in links to Wikipedia."""
 _WORD, _LOCAL = rf"(?:(?!{_UNSPACED})[\w-])", rf"(?:(?!{_UNSPACED})[\w.+-])"
 _SCHEME = r"(?:https?|ftp)://"
 PAGE_OR_MAIL = (
@@ -70,12 +73,12 @@ _GETTEXT = "https://www.gnu.org/software/gettext/manual/html_node/Programming-La
 _RST = "https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html"
 _COMMONMARK = "https://spec.commonmark.org/0.31.2/"
 PRINTF = _PRINTF.format(flags="", end="(?![A-Za-z]{3})")
-"""In any text. In `50 %ige` and `%count` there is none."""
+"""A printf directive in any text. `50 %ige` and `%count` contain none."""
 PRINTF_IN_TEXT = rf"(?<!\d){PRINTF}"
-"""In a translation whose source has no `%`: there `50%ige` is a word."""
+"""A printf directive in a translation whose source has no `%`: there `50%ige` is a word."""
 TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
 LINE_ENDS = frozenset(("br", "hr"))
-"""Names of tags across which no sentence goes."""
+"""Names of tags that end a line, so that no sentence continues across them."""
 
 ALWAYS = (
     Convention(
@@ -184,7 +187,10 @@ ALWAYS = (
     Convention("tabulator", r"\\t(?![a-z])", "https://developer.apple.com/library/archive/documentation/Cocoa/Conceptual/LoadingResources/Strings/Strings.html", (r"\t",), _LINE_END),
     Convention("escaped quote", r"\\['\"]", "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\'", r"\""), CodeKind.ESCAPE, is_counted=False),
 )  # fmt: skip
-"""In the order in which they are tried at a place. What stands in braces is found by its pairs of braces (`BRACES`)."""
+"""Conventions that count in every text, in the order in which they are tried at a place.
+
+Codes in braces (`BRACES`) are found by matching the braces instead.
+"""
 
 BRACES = (
     Convention("Python, .NET and Java", "", "https://docs.python.org/3/library/string.html#format-string-syntax", ("{}", "{0}", "{name}", "{0:.2f}")),
@@ -193,10 +199,10 @@ BRACES = (
     Convention("JavaScript and shell", "", "https://tc39.es/ecma262/#sec-template-literals", ("${x}", "${user.name}")),
     Convention("Ruby", "", "https://docs.ruby-lang.org/en/master/format_specifications_rdoc.html", ("%{count}", "#{name}")),
 )  # fmt: skip
-"""Conventions of braces. One of `$%#` in front belongs to them."""
+"""Conventions with codes in braces, which need no pattern. One of `$%#` right before the braces belongs to them."""
 
 WORD_WITH_ACCELERATOR = r"[^\W\d_]{1,9}_[^\W\d_]+(?![\w.])[^\n_]{0,30}$"
-"""Looks like a name in a program, but stands near the end of a short text: `E_xit`."""
+"""A word with an accelerator near the end of a short text, such as `E_xit`, which looks like a name in a program."""
 
 HABIT = (
     Convention("Laravel", r"(?<![\w:/]):[A-Za-z][A-Za-z0-9_]+(?![\w:/`])", "https://laravel.com/docs/localization", (":name", ":count")),
@@ -204,7 +210,7 @@ HABIT = (
     Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)|(?<=[^\W\d_])(?<!\w{9})_(?=[^\W\d_]+(?![\w.])[^\n_]{0,30}$)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
     Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Za-z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
 )  # fmt: skip
-"""Conventions that may be words: `:name` and `@user`. Two in a text show its habit."""
+"""Conventions whose codes may be ordinary words: `:name` and `@user`. They count in texts that have two."""
 
 _LISP = (
     r"~[:@#\d]*+\{.{0,400}?~[:@]*+\}|~[:@#\d]*+\[.{0,400}?~\]"  # a list, or a choice, as a whole
@@ -237,4 +243,4 @@ BRACE_FLAGS = frozenset(
 DIRECTIVE = _PRINTF.format(flags=" ", end="") + r"|%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
 """A directive of any language, for texts in which a flag says that `%` begins one: `%q` of Lua, `%0:s` of Pascal."""
 REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
-"""A reference to a character, such as `&nbsp;`, that is text itself, in a message that becomes a part of a page."""
+"""A character reference, such as `&nbsp;`, in the text of a message that becomes a part of a page."""

@@ -1,7 +1,7 @@
 """Elements of a line, and the place of each in its translation.
 
-An element is a tag with what it encloses. Elements that stand side by side in the source do so in the translation, and
-nested ones stay nested: a page may not have a link within a link.
+An element is a tag with the words that it encloses. Elements that are side by side in the source stay so in the
+translation, and nested ones stay nested: a page may not have a link within a link.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ from functools import partial
 from itertools import accumulate
 
 _FEW = 16
-"""Elements before one among which that with the same word is searched for."""
+"""Number of preceding elements among which one that encloses the same word is searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag, and the words of the plain line that it stands between or around."""
+    """A tag, and the words of the line without tags that it encloses, or between which it is."""
 
     text: str
     closing: str | None
-    """The tag that ends it, or None for one that stands alone."""
+    """The text of the tag that ends it; None for a tag that stands alone."""
     start: int
-    """The first word it encloses, or the word that follows."""
+    """Index of the first word that it encloses, or of the word after it."""
     end: int
-    """After the last word it encloses."""
+    """Index after the last word that it encloses."""
     opens: int
-    """Its number among all tags of the line."""
+    """Its index among all tags of the line. For a crossing tag, see `crossing`."""
     closes: int
-    """The number of the tag that ends it, or its own."""
+    """Index of the tag that ends it, or its own."""
     is_after: bool = False
-    """It encloses no word and belongs to the word before `start`, as the mark of a footnote does."""
+    """True if it encloses no word and belongs to the word before `start`, as the mark of a footnote does."""
     is_apart: bool = False
-    """It encloses no word, and a blank stands between it and the next word."""
+    """True if it encloses no word, and a blank separates it from the next word."""
     cuts_first: bool = False
-    """It begins within its first word, so the punctuation before that word is outside."""
+    """True if it begins within its first word, so the punctuation before that word is outside."""
     cuts_last: bool = False
-    """It ends within its last word, so the punctuation after that word is outside."""
+    """True if it ends within its last word, so the punctuation after that word is outside."""
     is_open: bool = False
-    """It began before the words at hand, so only its end belongs among them."""
+    """True if it has begun before the words to be tagged, as in a prefix, so that only its end is to be placed."""
     head: str = ""
-    """Punctuation that stands inside before its first word, where it cuts this."""
+    """Punctuation inside the tag before its first word, if `cuts_first`."""
     tail: str = ""
-    """Punctuation that stands inside behind its last word, where it cuts this."""
+    """Punctuation inside the tag after its last word, if `cuts_last`."""
     crossing: int | None = None
-    """Its own number, where it crosses a tag before it and so begins behind the end of this."""
+    """Its own index, if it overlaps an earlier tag; `opens` is then the end of that tag, after which it begins."""
     needs_words: bool = False
-    """It encloses words, so it takes a word of the translation even if none is aligned to these."""
+    """True if it encloses text, so that it gets a word of the translation even if none is aligned to its words."""
 
     @property
     def number(self) -> int:
-        """The number at which it is written in the line."""
+        """Its own index among all tags of the line, also if it is crossing."""
         return self.opens if self.crossing is None else self.crossing
 
     def encloses(self, other: Tag) -> bool:
-        """Return whether the other stands within this one."""
+        """Return whether the other tag is within this one."""
         return self.opens <= other.opens and other.closes < self.closes
 
     def holds(self, other: Tag | None) -> bool:
-        """Return whether the other is this one or stands within it."""
+        """Return whether the other tag is this one or within it."""
         return other is not None and (other is self or self.encloses(other))
 
     def is_beside(self, other: Tag) -> bool:
-        """Return whether neither stands within the other."""
+        """Return whether neither tag is within the other."""
         return self.closes <= other.opens or other.closes <= self.opens
 
 
@@ -76,17 +76,18 @@ class Element:
     first: int = 0
     last: int = 0
     is_behind: bool = False
-    """It holds no word, and is written right behind the word before it."""
+    """True if it holds no word, and is written right after the word before it."""
     inner: list[Element] = field(default_factory=list)
-    """The elements within it; they are in the order of the translation once they have their places."""
+    """The elements directly within it; once placed, in the order of the translation."""
 
 
 def placed(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
     """Return an element around the whole translation, with the tags at their places within it.
 
-    `aligned_to` has the source word of each word of the translation. A tag goes around the longest run of
-    words aligned to what it enclosed, where a run ends at a word aligned to an element beside it. Then the runs of
-    two elements that stood side by side cannot overlap. Within a nested element only the words of the outer one count.
+    `aligned_to` has, for each word of the translation, the index of the source word that it is aligned to. A tag is put
+    around one run of words aligned to the words that it enclosed. A run ends at a word aligned to a sibling element, so
+    the runs of two siblings cannot overlap. Of several runs, the one whose words are aligned to most nested elements is
+    taken, and of those the longest. A nested element is placed among the words of the outer one.
     """
     root = _tree(tags)
     root.last = len(aligned_to)
@@ -121,13 +122,13 @@ def _tree(tags: Sequence[Tag]) -> Element:
 
 
 def _holders(root: Element, num_columns: int) -> list[Tag | None]:
-    """Return the innermost tag around each source word; a word that two elements have a part of belongs to the first.
+    """Return the innermost tag around each source word; a word that is partly in two elements belongs to the first.
 
-    What is within an element comes before it, so each word has the first tag that comes to it.
+    Inner elements are visited before the outer ones, and each word keeps the first tag that it gets.
     """
     holders: list[Tag | None] = [None] * num_columns
     free = list(range(num_columns + 1))
-    """For each word, itself if it has no tag yet, or else a word behind it up to which all have one."""
+    """For each word, its own index if it has no tag yet, or else that of a later word before which all have one."""
     waiting = [(element, False) for element in reversed(root.inner)]
     while waiting:
         element, is_end = waiting.pop()
@@ -143,7 +144,7 @@ def _holders(root: Element, num_columns: int) -> list[Tag | None]:
 
 
 def _next_free(free: list[int], column: int) -> int:
-    """Return the first word from one on that has no tag, and make the way to it shorter."""
+    """Return the first word at or after `column` that has no tag, and shorten the path to it in `free` (union-find)."""
     found = min(column, len(free) - 1)
     while free[found] != found:
         free[found] = free[free[found]]
@@ -152,23 +153,22 @@ def _next_free(free: list[int], column: int) -> int:
 
 
 class _Siblings:
-    """Elements side by side, of which none stands within another."""
+    """Elements side by side: none is within another."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self._elements = sorted(elements, key=lambda one: one.tag.opens)
         self._opens = [one.tag.opens for one in self._elements]
 
     def holder(self, aim: Tag) -> Element | None:
-        """Return the element that is a tag or has it within."""
+        """Return the element whose tag is `aim` or contains it; None if there is none."""
         place = bisect_right(self._opens, aim.opens) - 1
         return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aim) else None
 
     def runs(self, aims: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
-        """Return the rows aligned to what each element encloses (by its identity), parted where one is aligned to an
-        element beside it."""
+        """Return, by the `id` of each element, the runs of rows aligned to it; one aligned to a sibling ends a run."""
         found: dict[int, list[list[int]]] = {id(one): [] for one in self._elements}
         last = -1
-        """The last row aligned to one of the elements, or at one beside all of them."""
+        """The last row aligned to one of these elements, or to an element beside all of them."""
         for row in rows if found else ():
             if (aim := aims[row]) is None:
                 continue
@@ -186,7 +186,10 @@ class _Siblings:
 
 
 def _place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequence[int], *, is_root: bool) -> None:
-    """Give the elements that are directly within one their places; `aims` has the holder of each word's source word."""
+    """Set the places of the elements directly within `outer`.
+
+    `aims` has the innermost tag around the source word of each word of the translation, or None.
+    """
     start = outer.first
     for element in outer.inner:
         if element.tag.is_open:  # it is the only one, and the first
@@ -211,7 +214,7 @@ def _place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequen
 
 
 class _WordAssignment:
-    """Gives words to elements that need some, though no word of the translation is aligned to theirs."""
+    """Gives words of the translation to elements that need some, though none is aligned to their words."""
 
     def __init__(self, siblings: Sequence[Element], aligned_to: Sequence[int], rows: range) -> None:
         self._siblings = sorted(siblings, key=_opens)
@@ -220,7 +223,11 @@ class _WordAssignment:
         self._large = [one for one in self._siblings if one.last - one.first > 1]
 
     def rest_of(self, without: Sequence[Element], outer: Element) -> list[Element]:
-        """Return the elements that get no words: they need none, or those beside them have one word each."""
+        """Give words to the elements that need some, and return those that get none.
+
+        An element gets none if it needs none, or if no word is free and its siblings have one word each. An element
+        that shares its word with an earlier sibling moves into that one instead.
+        """
         rest, moved = list[Element](), set[int]()
         for element in without:
             if element.tag.needs_words and (other := self._with_the_same_word(element)) is not None:
@@ -232,7 +239,7 @@ class _WordAssignment:
         return rest
 
     def _with_the_same_word(self, element: Element) -> Element | None:
-        """Return the element before it that has its word too, as in `<b>one</b><i>word</i>`."""
+        """Return an earlier sibling, of another tag, that has its word too, as in `<b>one</b><i>word</i>`; or None."""
         tag = element.tag
         place = bisect_left(self._siblings, tag.opens, key=_opens) - 1
         for other in reversed(self._siblings[max(place - _FEW, 0) : place + 1]):
@@ -241,7 +248,7 @@ class _WordAssignment:
         return None
 
     def _take(self, element: Element) -> bool:
-        """Give an element the free row that looks nearest to its words, or else one of an element beside it."""
+        """Give an element the free row aligned nearest to its words, or one of a sibling; return whether it got one."""
         tag = element.tag
         if self._free:
             place = bisect_left(self._free, (tag.start, -1))
@@ -269,13 +276,13 @@ def _opens(element: Element) -> int:
 
 
 def _weight(aims: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:
-    """Return how many of the elements within one have a word in a run aligned to them, and the length of the run."""
+    """Return the number of elements in `inner` to which words of a run are aligned, and the length of the run."""
     holders = (inner.holder(aim) for row in run if (aim := aims[row]) is not None)
     return len({id(holder) for holder in holders if holder is not None}), len(run)
 
 
 def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps, *, is_root: bool) -> None:
-    """Give the elements that no word is aligned to their places, within none of those beside them that have words."""
+    """Set the places of the elements to which no word is aligned, outside of their siblings that have words."""
     around = [element for element in outer.inner if element.first < element.last]
     order = {id(element): place for place, element in enumerate(around)}
     by_row = sorted(around, key=lambda one: one.first)
@@ -295,17 +302,17 @@ def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps
 
 
 class _Gaps:
-    """The places between words at which tags without words stand."""
+    """Finds the gaps between words of the translation for tags without words."""
 
     def __init__(self, aligned_to: Sequence[int], rows: range) -> None:
         self._rows = rows
         self._first = {aligned_to[row]: row for row in reversed(rows)}
         self._last = {aligned_to[row]: row for row in rows}
         self._highest = list(accumulate((aligned_to[row] for row in rows), max))
-        """The last source word that the words up to each row are aligned to."""
+        """For each row, the last source word to which this row or one before it is aligned."""
 
     def of(self, tag: Tag) -> int:
-        """Return the row before which a tag stands."""
+        """Return the row before which a tag is to be put."""
         if tag.is_after and (own := self._last.get(tag.start - 1)) is not None:
             return own + 1
         shared = [self._first[column] for column in range(tag.start, tag.end) if column in self._first]

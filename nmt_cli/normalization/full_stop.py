@@ -1,4 +1,4 @@
-"""A sentence without a full stop is read with one, and its translation has none either."""
+"""Adds a full stop to a sentence that lacks one, and removes it from the translation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nmt_cli.text.line import Line, Undo
 from nmt_cli.text.translation import Translation
 
 MIN_SENTENCE = 3
-"""Words from which a line is a sentence that lacks its full stop."""
+"""Least number of words of a line that is taken for a sentence."""
 MAX_SENTENCE = 2_000
-"""Characters of such a line; parts of longer ones may end anywhere."""
+"""Most characters of a line that is taken for a sentence; parts of longer ones may end anywhere."""
 _STOP = re.compile(r"(?<=\w)[.。।]\Z")
 
 
 class FullStop(RestoringStep):
-    """Reads a sentence with its full stop, if the lines of the training text have one."""
+    """Adds a missing full stop to a sentence, if training lines have one, and removes it from the translation."""
 
     name = "full stop"
 
@@ -39,6 +39,6 @@ class FullStop(RestoringStep):
         return line.changed(self.name, [Change(end, end, ".")])
 
     def undo(self, _: Undo, found: Translation) -> list[Change]:
-        """Return the full stop behind the last word of the translation as deleted, unless a prefix has it."""
+        """Return the change that deletes the full stop at the end of the translation, unless it is in the prefix."""
         end = len(found.text)
         return [Change(end - 1, end, "")] if end > found.begun and _STOP.search(found.text) else []

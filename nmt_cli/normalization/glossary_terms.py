@@ -1,4 +1,4 @@
-"""The terms of a glossary: the translation must have them."""
+"""Terms of a glossary, whose translations the translation of a line must contain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ELIDED = re.compile(
 
 
 class Match(NamedTuple):
-    """A term in a text."""
+    """A term of the glossary that was found in a text."""
 
     begin: int
     end: int
@@ -36,7 +36,10 @@ class Glossary(Protocol):
 
 
 class GlossaryTerms(RestoringStep):
-    """Asks for the translations of the terms of a glossary. The terms are read like other words, but whole."""
+    """Requires the translations of the terms of a glossary.
+
+    The model reads the terms like other words. Steps that take out symbols or replace numbers leave them whole.
+    """
 
     name = "glossary"
 

@@ -1,8 +1,9 @@
-"""Symbols within a line that the training text hardly ever has are not read: brackets, dashes, slashes, emoji.
+"""Symbols within a line that are rare in the training text are not read: brackets, dashes, slashes, emoji.
 
 A model that does not know a symbol makes something of it, and loses the sentence. So it reads the line without it, or
 with commas in the place of brackets and dashes. Where the words on both sides of a symbol still follow each other in
-the translation, what stood there comes back as it was, blanks included. Elsewhere the attention tells the place.
+the translation, the characters between them come back as they were, blanks included. Elsewhere the attention determines
+the place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from nmt_cli.text.translation import Translation
 
 
 class InnerSymbols(RestoringStep):
-    """Reads a line without rare symbols, and puts them into its translation."""
+    """Takes rare symbols out of a line, and puts them into its translation."""
 
     name = "inner symbols"
 
@@ -46,9 +47,9 @@ class InnerSymbols(RestoringStep):
         return line.changed(self.name, changes, tuple(found), needs_alignment=True)
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the symbols at their places; none within a prefix, nor again if the prefix has it.
+        """Return the changes that put symbols back, but none into a prefix, and none that the prefix already has.
 
-        Commas that the model has generated for symbols are taken out beside them.
+        Commas that the model has generated in place of symbols are deleted.
         """
         if found.alignment is None:
             return []
@@ -84,9 +85,9 @@ class _ReadSymbols(NamedTuple):
     edits: Edits
     symbols: Sequence[InnerSymbol]
     words: Sequence[Span]
-    """The words that are read, but for commas that stand for symbols."""
+    """The spans of the words that are read, except commas in place of symbols."""
     begins: Sequence[int]
-    """The place in the line at which each of them begins."""
+    """For each of `words`, the index of its first character in the line."""
 
     @classmethod
     def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _ReadSymbols:
@@ -97,11 +98,11 @@ class _ReadSymbols(NamedTuple):
         return cls(edits, symbols, [span for span, _ in own], [begin for _, begin in own])
 
     def number_at(self, place: int) -> int:
-        """Return the number of the first word read that does not begin before a place of the line."""
+        """Return the index in `words` of the first one that begins at or after a place of the line."""
         return bisect_left(self.begins, place)
 
     def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
-        """Return the changes that put symbols where the words aligned to their neighbours stand."""
+        """Return the changes that put symbols next to words aligned to their neighbours, and delete their commas."""
         aligned_to = _between_commas([words.written(row) for row in range(len(words.spans))], words.aligned_to, self)
         marks = marks_of(Words(words.text, words.spans, aligned_to), tags)
         changes = []
@@ -152,10 +153,11 @@ class _ReadSymbols(NamedTuple):
 
 
 def _between_commas(target: Sequence[str], aligned_to: Sequence[int], reading: _ReadSymbols) -> list[int]:
-    """Return the word that each word is aligned to, so that brackets which the model reads as commas go to its commas.
+    """Return the source word of each target word, so that brackets read as commas go to commas of the translation.
 
-    A word with a comma in front of those that look into the brackets stands before them, even if it looks there too,
-    and words behind the next comma stand behind them, if there is none within the brackets.
+    If the first word aligned into a pair of brackets ends in a comma, and none precedes it, it is aligned to the word
+    before the brackets instead. Words after the next comma are aligned to the word after the brackets, if these enclose
+    no comma.
     """
     text, symbols, found = reading.edits.old, reading.symbols, list(aligned_to)
     for symbol in symbols:
@@ -186,7 +188,7 @@ def _ends_in_comma(word: str) -> bool:
 
 
 def _spaced(text: str, place: int, written: str) -> str:
-    """Return a symbol with the blank that parts it from its neighbour, but not with a second one."""
+    """Return a symbol to insert at a place of a text, without a blank next to another or to an end of the text."""
     if written[0].isspace() and not text[:place][-1:].strip():
         written = written.lstrip() + " "
     return written.rstrip() if place == len(text) or text[place].isspace() else written

@@ -1,4 +1,4 @@
-"""The characters of a training text, and those that it has in the place of others: quotes, dashes, accents, blanks."""
+"""The characters of a training text, and equivalents of those that it lacks: quotes, dashes, accents, blanks."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
 _QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
 DASHES = "-–—‐‑‒―−"
 _INVISIBLE = "\u00ad\u061c\u200b\u200c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-"""Characters that nobody sees: they may part a word at the end of a line, or tell the direction of a text."""
+"""Invisible characters: they may split a word at the end of a line, or set the direction of a text."""
 
 
 class KnownCharacters:
-    """The characters of a text, each with the number of times that it stands there."""
+    """The characters of a training text, each with its number of occurrences."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        """Count each character of the text as `counts` says."""
+        """Take the number of occurrences of each character from `counts`."""
         self.counts = counts
         self._known = frozenset(counts)
 
     def has_all(self, text: str) -> bool:
-        """Return whether the text has all characters of another."""
+        """Return whether the training text has all characters of `text`."""
         return self._known.issuperset(text)
 
     def equivalent(self, characters: str, *, opens: bool) -> str:
-        """Return what stands in the training text for a character and its accents; themselves if nothing does.
+        """Return the training text's equivalent of a character with its accents; if there is none, these themselves.
 
-        `opens`: they stand at the beginning of a word, where a quote opens.
+        `opens`: they are at the beginning of a word, where a quote opens.
         """
         if self.has_all(characters):
             return characters
@@ -46,10 +46,10 @@ class KnownCharacters:
         return characters
 
     def _most_usual(self, group: str, *, opens: bool) -> str:
-        """Return the character of a group that the training text uses in this place; nothing if it has none.
+        """Return the character of a group that the training text uses in this place; empty if it has none.
 
-        Of two that it has about as often, the one that does nothing else is taken: “ opens in English and closes in
-        German.
+        Of characters that it has about as often, one that serves only this purpose is taken: “ opens in English and
+        closes in German.
         """
         there = [one for one in _OPENING + _CLOSING + _NEUTRAL + DASHES if one in group and one in self._known]
         here = [one for one in there if one not in (_CLOSING if opens else _OPENING) or one in "“‘"]

@@ -16,14 +16,14 @@ from nmt_cli.text.letters import lower, upper
 MIN_LETTERS = 4
 """Letters of the shortest word that is corrected."""
 MIN_LETTERS_LEFT = 5
-"""Letters of the shortest word in which one is looked for that was left out. Short words are too like each other."""
+"""Letters of the shortest word that may get back a letter that was left out. Short words are too like each other."""
 MIN_CAPITALS = 4
 """Letters of the shortest word in capitals that gets back its apostrophe: *ID* is not *I'd*."""
 MAX_RANK_WITH_S = 1_000
 """Number of the most frequent words that may get an apostrophe and s, as *that's*. A rarer one, such as *computer's*,
 is less likely than the plural."""
 MAX_LETTERS = 40
-"""Letters of the longest."""
+"""Letters of the longest word that is corrected."""
 MAX_ALPHABET = 200
 """Letters of the largest alphabet. Scripts with more, such as Han, are not written letter by letter."""
 _APOSTROPHE = re.compile("['’]")
@@ -31,14 +31,14 @@ _FINAL_S = re.compile(r"['’]s\Z")
 
 
 class KnownWords:
-    """The words of a training text, to which words with typing errors are led back."""
+    """The words of a training text, to which words with typing errors are corrected."""
 
     def __init__(self, forms: Mapping[str, str], language: str) -> None:
         """Know these words: `forms` maps each in small letters to its usual form, the most frequent first."""
         self._forms, self._language = forms, language
         self._ranks = {word: rank for rank, word in enumerate(forms)}
         self._by_letters: dict[str, str] = {}
-        """Each word with an apostrophe, by its letters alone."""
+        """Words with an apostrophe, by their letters without it."""
         for word, rank in self._ranks.items():
             letters = _APOSTROPHE.sub("", word)
             if letters != word and (rank < MAX_RANK_WITH_S or not _FINAL_S.search(word)):
@@ -46,10 +46,11 @@ class KnownWords:
         self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
 
     def corrected(self, word: str, *, any_case: bool = False) -> str:
-        """Return a word without its typing error, in its own case; the word itself if it is known or none is found.
+        """Return a word without its typing error, in its own case; the word itself if it is known or no error is found.
 
-        The known word must usually have the case of the word, unless `any_case` is true: a name stays unless it is
-        like a known name. But a word may lack an apostrophe and a capital at once, as *im* does for *I'm*.
+        Unless `any_case` is true, the known word must usually have a capital if the word has one, and none otherwise:
+        so a name is corrected to a known name only. But a word may lack an apostrophe and a capital at once, as *im*
+        does for *I'm*.
         """
         key = lower(word, self._language)
         if key in self._forms:
@@ -69,7 +70,7 @@ class KnownWords:
         return self._with_case_of(word, min(found, key=self._ranks.__getitem__))
 
     def _with_apostrophe(self, word: str, *, any_case: bool) -> str | None:
-        """Return the word with an apostrophe that has these letters; None if there is none, or a name is likelier."""
+        """Return the known word with an apostrophe and the same letters; None without one, or if a name is likelier."""
         whole = self._by_letters.get(lower(word, self._language))
         if whole is None:
             return None
@@ -79,13 +80,13 @@ class KnownWords:
         return None if is_name else whole
 
     def _with_case_of(self, word: str, corrected: str) -> str:
-        """Return the corrected form in capitals, or with one, if that is how the word was written."""
+        """Return the corrected form in capitals, or with a capital, if the word was written so."""
         if word.isupper():
             return upper(corrected, self._language)
         return upper(corrected[0], self._language) + corrected[1:] if word[0].isupper() else corrected
 
     def _sources(self, word: str) -> Iterator[str]:
-        """Yield all that one slip may have made this word of."""
+        """Yield all words of which one slip may have made this word: letters exchanged, doubled or left out."""
         for place in range(len(word) - 1):
             before, one, two, after = word[:place], word[place], word[place + 1], word[place + 2 :]
             yield before + one + after if one == two else before + two + one + after

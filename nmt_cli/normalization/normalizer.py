@@ -1,7 +1,7 @@
-"""The steps by which a line becomes what the tokenizer reads, in their order, and the way back.
+"""The steps that turn a line into the text that the tokenizer reads, in their order, and the way back.
 
-What takes out or locks comes first. What judges words (is this a sentence, a title, capitals?) comes last, on clean
-text.
+Steps that take out or lock characters come first. Steps that judge words (is this a sentence, a title, capitals?) come
+last, on clean text.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from nmt_cli.text.translation import Translation
 
 
 class Normalizer:
-    """Reads lines as a training text is written, and gives translations the writing of their lines."""
+    """Changes lines to the writing of a training text, and gives translations the writing of their lines."""
 
     def __init__(self, steps: Sequence[Step] = ()) -> None:
-        """Read lines by these steps, in this order."""
+        """Change lines by these steps, in this order."""
         self.steps = tuple(steps)
         self._by_name = {step.name: step for step in steps}
 
@@ -51,10 +51,10 @@ class Normalizer:
         symbols: Collection[str] = (),
         knows_words: bool = False,
     ) -> Normalizer:
-        """Return the steps that lead to the writing of a training text.
+        """Return a normalizer with the steps that change lines to the writing of a training text.
 
         Words with one of the `symbols` of the tokenizer stay as they are. `knows_words`: the model has trained on
-        single words too, as the text has them within sentences.
+        single words too, in the form that the text has within sentences.
         """
         code, words = code_pattern(symbols), WordCase(profile, source_lang, knows_words=knows_words)
         characters = KnownCharacters(profile.characters)
@@ -89,17 +89,20 @@ class Normalizer:
         return cls(steps)
 
     def without(self, *names: str) -> Normalizer:
-        """Return the same without some steps."""
+        """Return this normalizer without the steps of some names."""
         return Normalizer([step for step in self.steps if step.name not in names])
 
     def with_glossary(self, glossary: Glossary | None) -> Normalizer:
-        """Return the same with the terms of a glossary, or with none; they are read behind tags and placeholders."""
+        """Return this normalizer with the terms of a glossary, or with none.
+
+        They are read after tags and placeholders, and before all other steps.
+        """
         others = self.without(GlossaryTerms.name).steps
         number = sum(step.name in (Tags.name, Placeholders.name) for step in others)
         return Normalizer(others if glossary is None else [*others[:number], GlossaryTerms(glossary), *others[number:]])
 
     def with_markup(self, symbols: Collection[str] = ()) -> Normalizer:
-        """Return the same with tags and placeholders, which are read first; the `symbols` of a tokenizer are none."""
+        """Return this normalizer with tags and placeholders, which are read first; a tokenizer's `symbols` are none."""
         return Normalizer([Tags(symbols=symbols), Placeholders(), *self.steps])
 
     def read(self, raw: str, prefix: str = "") -> Line:
@@ -110,9 +113,10 @@ class Normalizer:
         return line
 
     def undo(self, line: Line, found: Translation, *, up_to: str = "", only: str = "") -> Translation:
-        """Return the translation of the raw line from one of the text that was read.
+        """Return the translation of the raw line, given the translation of the text that was read.
 
-        With `up_to`, the steps before and with this one are left; with `only`, no other step is undone.
+        With `up_to`, neither the step of this name nor those before it are undone; with `only`, no step but this is
+        undone.
         """
         for undo in reversed(line.undos):
             if undo.step == up_to:

@@ -1,4 +1,4 @@
-"""Numbers, codes and addresses in a text, which a translation keeps, and what becomes of them in a training text."""
+"""Finds numbers, codes and addresses, which a translation keeps, and those that a training text keeps or rewrites."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nmt_cli.text.edits import Span
 from nmt_cli.text.letters import WITHOUT_SPACES
 
 MIN_REWRITTEN = 4
-"""Different sentences of a training text whose translation writes a number otherwise, from which a model may too."""
+"""Least number of different training sentences whose translation rewrites a number, for a model to be free to do so."""
 MAX_KEPT_SHARE = 0.1
-"""Largest share of the sentences with such a number that may keep it."""
+"""Largest share of the sentences with a number that may keep it, if it counts as rewritten."""
 MIN_KEPT = 2
-"""Lines that keep a number, from which it may stand for others."""
+"""Least number of lines that keep a number, for it to be used in place of other numbers."""
 MAX_KEPT = 1_000
-"""Such numbers of a training text."""
+"""Most numbers of a training text that are used in place of others."""
 _LETTER = rf"(?:(?!{WITHOUT_SPACES.pattern})[^\W\d_])"
 _SEGMENT = rf"(?:{_LETTER}|[\d_])+"
 _TOKEN = re.compile(rf"(?:(?<!\S)[-−+](?=\d))?{_SEGMENT}(?:[-./:,]{_SEGMENT})*")
@@ -29,7 +29,7 @@ _DIGIT = re.compile(r"\d")
 _BLANK = r"[ \u00a0\u2009\u202f]"
 _GROUP = r"(?:\(\d++\)\d*+|\d++)(?:[-./]\d++)*+"
 GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+")
-"""Two or more numbers between blanks, of which `_is_one_number` tells whether they are one."""
+"""Two or more numbers separated by blanks; `_is_one_number` decides whether they are one."""
 _GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
 """A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
 _INGROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
@@ -39,7 +39,7 @@ _MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
 _DIALLED = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")
 """The form of telephone numbers in North America; the area may be missing."""
 MIN_DIALLED = 7
-"""Digits from which numbers between blanks are dialled as one."""
+"""Least number of digits for numbers separated by blanks to be one telephone number."""
 QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
 """A number that is no code, time, date or score."""
 _INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
@@ -54,16 +54,16 @@ ADDRESS = re.compile(
 
 
 def number_spans(text: str) -> list[Span]:
-    """Return the numbers, codes and addresses of a text from left to right, each as begin and end.
+    """Return the spans of the numbers, codes and addresses of a text, from left to right.
 
     A number is digits with signs between them (`1,000.50`, `14:30`, `-5`). Small letters behind it are no part of it
-    (`12th`, `5km`), nor is what a hyphen joins to it (`10-year-old`). Numbers between blanks are one if they are
-    thousands (`1 000 000`), a whole and a fraction (`1 1/2`), or three and more with seven digits, and in the forms of
-    telephone numbers (`06 12 34 56 78`, `555 123-4567`, `+33 123456`).
+    (`12th`, `5km`), nor is a word that a hyphen joins to it (`10-year-old`). Numbers separated by blanks are one if
+    they are thousands (`1 000 000`), a whole and a fraction (`1 1/2`), or a telephone number: seven digits or more, in
+    three numbers or more, or in a usual form (`06 12 34 56 78`, `555 123-4567`, `+33 123456`).
 
     A code has letters before or among its digits, or capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have
     parts in capitals (`PG-13`, `COVID-19`). A few capitals around an ampersand are one too (`R&B`). An address is one
-    of the Web or of e-mail. A UUID, a number with an exponent (`1e-5`, `10^6`) and a keycap (`1️⃣`) are whole.
+    of the Web or of e-mail. A UUID, a number with an exponent (`1e-5`, `10^6`) and a keycap (`1️⃣`) are not split.
     """
     whole = [address.span() for address in ADDRESS.finditer(text)]
     if "&" in text:
@@ -101,7 +101,7 @@ def _is_one_number(groups: re.Match[str]) -> bool:
 
 
 def _of_token(token: str) -> list[Span]:
-    """Return the numbers and codes of letters and digits that signs join."""
+    """Return the spans of the numbers and codes in a token of letters and digits joined by signs."""
     if not _DIGIT.search(token):
         return []
     found: list[Span] = []
@@ -134,7 +134,7 @@ def _of_token(token: str) -> list[Span]:
 
 
 def _joining(segment: str, following: str) -> str:
-    """Return the signs that make one number or code of two segments."""
+    """Return the signs that may join two segments to one number or code."""
     if not (segment[-1].isdecimal() and following[0].isdecimal()):
         return "-/"
     return "-./:," if segment.isdecimal() else "-./"
@@ -144,7 +144,7 @@ class NumberHabits(NamedTuple):
     """Numbers of the source sentences of a training text, by whether the target sentences keep them."""
 
     kept: tuple[str, ...]
-    """Numbers without letters that at least two lines keep; those that most keep come first."""
+    """Numbers without letters that at least two lines keep; those that most lines keep come first."""
     rewritten: tuple[str, ...]
     """Numbers that at least four different sentences write otherwise, as in words, and at most a tenth keep; sorted."""
 

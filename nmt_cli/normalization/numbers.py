@@ -1,7 +1,7 @@
 """Numbers, codes and addresses stay as they are: the translation must have them.
 
-A model learns the translation of a number from the lines that have it. Most numbers stand in none: of these the model
-knows the digits, but not that they are to be kept. So it reads another number in their place, one that it has often
+A model learns the translation of a number from the training lines that have it. Most numbers are in none: the model
+knows their digits, but not that they are to be kept. So it reads another number in their place, one that it has often
 seen kept, and the search must generate this one.
 """
 
@@ -38,11 +38,11 @@ class _Found(NamedTuple):
     begin: int
     end: int
     stand_in: str
-    """The number that the model reads and generates in its place, perhaps the same."""
+    """The number that the model reads and generates in its place, perhaps the number itself."""
 
 
 class Numbers(RestoringStep):
-    """Reads a number as one that the training text keeps, and puts it back where the translation has this one."""
+    """Replaces numbers by others that the training text keeps, and puts the original ones back into the translation."""
 
     name = "numbers"
 
@@ -56,9 +56,12 @@ class Numbers(RestoringStep):
     ) -> None:
         """Replace numbers by those that `habits` says the training text keeps.
 
-        Words with one of the `symbols` of its tokenizer have no numbers. `is_rare` tells of a character whether it is
-        the sign of a currency or a share that the training text hardly has; then it is a part of its number.
-        `may_be_glued` tells that the target language writes no blank before a number.
+        Args:
+            habits: the numbers that the training text keeps, and those that it rewrites.
+            is_rare: whether a character is the sign of a currency or a share (`%`) that the training text hardly has;
+                then it is a part of its number.
+            symbols: symbols of the tokenizer; words with one of them have no numbers.
+            may_be_glued: the target language writes no blank before a number.
         """
         self._is_rare, self._may_be_glued = is_rare, may_be_glued
         self._rewritten = frozenset(habits.rewritten)
@@ -69,7 +72,7 @@ class Numbers(RestoringStep):
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
 
     def read(self, line: Line) -> Line:
-        """Return the line with numbers that the training text keeps in place of its own, different ones if possible."""
+        """Return the line with its numbers replaced by some that the training text keeps, all different if possible."""
         found = self._found(line)
         if not found:
             return line
@@ -98,7 +101,7 @@ class Numbers(RestoringStep):
         )
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the numbers of the line in the place of those that the model has generated for them."""
+        """Return the changes that put the line's numbers in the place of the stand-ins that the model has generated."""
         changes = []
         for term, span in found.terms:
             if span is None or term.step != self.name:
@@ -145,7 +148,7 @@ class Numbers(RestoringStep):
         return number in self._rewritten
 
     def _amounts(self, text: str) -> list[tuple[Span, Span]]:
-        """Return the numbers of a text, each alone and with a rare sign of its unit: `€50`, `50 €`, `50 %`."""
+        """Return the spans of each number of a text, alone and with a rare sign of its unit: `€50`, `50 €`, `50 %`."""
         found: list[tuple[Span, Span]] = []
         last = 0
         for begin, end in number_spans(text):
@@ -163,8 +166,9 @@ class Numbers(RestoringStep):
     def _stand_in(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
         """Return the kept number with the same signs whose length is nearest, or the number itself.
 
-        Of several the most frequent one is returned. Where no kept number has its signs, one without signs stands for a
-        quantity or a number in groups. A code, and a time or a date whose signs no kept number has, stays.
+        Numbers that are `taken` for others, or are the line's `own`, are not used. Of several the most frequent one is
+        returned. If no kept number has the same signs, one without signs is used for a quantity or a number in groups.
+        A code, and a time or a date whose signs no kept number has, stays.
         """
         if number in self._kept and number not in taken:
             return number
@@ -179,8 +183,7 @@ class Numbers(RestoringStep):
 
 
 def _rest_of(prefix: str, numbers: Collection[str]) -> str:
-    """Return what is missing of the number that the last word of a prefix begins; nothing if none does, or if several
-    may."""
+    """Return the missing end of the number that the last word of a prefix begins; empty if none or several fit."""
     last = "" if prefix[-1:].isspace() else prefix.rpartition(" ")[2]
     if not _DIGIT.search(last):
         return ""
@@ -189,7 +192,7 @@ def _rest_of(prefix: str, numbers: Collection[str]) -> str:
 
 
 def _in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
-    """Return which of some numbers a prefix has already, each as often as it has it."""
+    """Return the indices of the numbers that a prefix has already; equal numbers, as many as the prefix has."""
     found: set[int] = set()
     for number in {*numbers} if _DIGIT.search(prefix) or "&" in prefix else ():
         num_there = len(re.findall(rf"(?<!\w){re.escape(number)}(?!\w)", prefix))

@@ -15,7 +15,7 @@ from nmt_cli.text.translation import Translation
 
 
 class OuterSymbols(RestoringStep):
-    """Reads a line without the unknown symbols around it, and puts them around its translation."""
+    """Takes unknown symbols around a line away, and puts them around its translation."""
 
     name = "outer symbols"
 
@@ -24,7 +24,7 @@ class OuterSymbols(RestoringStep):
         self._symbols = symbols
 
     def read(self, line: Line) -> Line:
-        """Return the line without the symbols at its beginning and end, and the blanks beside them."""
+        """Return the line without the unknown symbols at its beginning and end, and the blanks beside them."""
         if self._symbols.has_all(line.text):
             return line
         begin, end = without_symbols(line.text, self._symbols.is_unknown)
@@ -35,7 +35,7 @@ class OuterSymbols(RestoringStep):
         return line.changed(self.name, [Change(0, begin, ""), Change(end, len(line.text), "")], (begin, end))
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the symbols as put around the translation; none precede a prefix, or follow one that has them."""
+        """Return the changes that put symbols around the translation; none before a prefix, none that it has."""
         (begin, end), text = undo.data, undo.edits.old
         before, after = (0, begin), (end, len(text))
         if found.begun:
@@ -50,18 +50,18 @@ class OuterSymbols(RestoringStep):
 
 
 def _without_blanks(text: str, span: Span, *, at_begin: bool, at_end: bool) -> Span:
-    """Return some characters without the blanks at their beginning, at their end, or both."""
+    """Return a span without the blanks at its beginning, at its end, or both."""
     begin, end = span
     begin = end - len(text[begin:end].lstrip()) if at_begin else begin
     return begin, begin + len(text[begin:end].rstrip()) if at_end else end
 
 
 def without_symbols(text: str, is_unknown: Callable[[str], bool]) -> Span:
-    """Return where a text begins and ends without the unknown symbols around it, and the blanks between them and it.
+    """Return the span of a text without the unknown symbols around it, and without the blanks beside these.
 
     The known symbols of an emoticon, `:)`, are left out with the unknown ones. A sign beside a digit stays, as in `#1`,
-    and so does a bracket or quote whose partner stays. All of a text stays that begins with a blank, because it may be
-    a part of a line, and of one that is too long.
+    and so does a bracket or quote whose partner stays. Nothing is left out of a text that begins with a blank, because
+    it may be a part of a line, nor of one that is longer than `MAX_LENGTH`.
     """
     begin, end = 0, len(text)
     if end > MAX_LENGTH or text[:1].isspace():

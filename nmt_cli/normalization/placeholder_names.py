@@ -10,7 +10,7 @@ from nmt_cli.text.letters import OTHER_SCRIPTS
 
 
 def counts_in(text: str, names: Iterable[str]) -> Counter[str]:
-    """Return how often each name stands in a text, not within a word; names may overlap.
+    """Return how often each name occurs in a text, but not within a longer word; names may overlap.
 
     The text is read once, and not for each name: where a name may begin, the lengths of such names are tried.
     """
@@ -35,7 +35,7 @@ def counts_in(text: str, names: Iterable[str]) -> Counter[str]:
 
 
 class Names:
-    """The names of placeholders, as they stand in a text and not within a word; of several at a place the longest.
+    """Finds the names of placeholders in a text, but not within a longer word; of several at a place, the longest.
 
     They are looked up by their first character and their length. A pattern of them all would have to be compiled for
     each sentence, which takes a millisecond for each name.

@@ -1,7 +1,7 @@
-"""Placeholders stay as they are, and stand in the translation as often as in the line.
+"""Placeholders stay as they are, and the translation has each as often as the line.
 
-The model reads each by a name of one word, and may generate it. One that it has lost takes the place of the word that
-is aligned to it most; where words have no blanks, it stands beside the characters that do.
+The model reads each as one word, its name, and may generate it. A placeholder that it has lost takes the place of the
+word that is most aligned to it; in scripts without blanks, it is put before the characters most aligned to it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 
 _NAMED = r"<\w|[{\[(]|\d+[$:]|L?(?:\d+|n)$|[\w.-]+%$|(?!(?:hh|ll|[hlLqjzt])[A-Za-z]$)[A-Za-z][\w-]+$"
-"""Behind `%`: the argument has a name or a number. `%lld` has a length, and `%user` is a name."""
+"""Text after `%` that gives the name or number of the argument. `%lld` has a length, and `%user` has a name."""
 BY_ORDER = re.compile(rf"%(?!%|{_NAMED})|~(?![%&~])|\{{(?:[:!][^{{}}]*)?\}}$")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _NO_TEXT = code_pattern(())
 _MAX_SHOWN = 40
 _SHORT_WORD = 3
-"""Letters of a placeholder that may well be a word of the other language."""
+"""Letters of the longest name that may well be a word of the other language."""
 _LONG_WORD = 15
-"""Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
+"""Most characters around placeholders that are written with them. More are text, as in scripts without spaces."""
 _NOT_FREE = re.compile(r"\d")
 """A word with a digit is a number, whose place no placeholder takes."""
 _MARKS = ".,;:!?…"
@@ -44,19 +44,19 @@ class Placeholder(NamedTuple):
     """A placeholder of a line."""
 
     name: str
-    """The word by which the model reads it."""
+    """The word that the model reads in its place."""
     begin: int
     end: int
-    """Its place in the line before the step."""
+    """The end of its span in the line before the step."""
 
 
 class Placeholders(RestoringStep):
-    """Reads placeholders by names of one word, and puts them into the translation."""
+    """Replaces each placeholder by a name of one word, and puts the placeholders into the translation."""
 
     name = "placeholders"
 
     def read(self, line: Line) -> Line:
-        """Return the line with its placeholders locked."""
+        """Return the line with a locked name in the place of each placeholder."""
         own = [code for code in line.codes or () if code.kind is CodeKind.PLACEHOLDER and code.begin < code.end]
         if not own:
             return line
@@ -73,16 +73,16 @@ class Placeholders(RestoringStep):
         )
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the placeholders at their places, each as often as in the line; none within a prefix."""
+        """Return the changes that write each placeholder as often as the line has it; none within a prefix."""
         return put_back(undo, found)[0]
 
 
 def put_back(
     undo: Undo, found: Translation, strays: Callable[[str, Sequence[Span]], Iterable[Span]] | None = None
 ) -> tuple[list[Change], int]:
-    """Return the changes that bring placeholders back into a translation, and how many the model had lost.
+    """Return the changes that bring placeholders back into a translation, and the number that the model had lost.
 
-    `strays` yields the characters of a text that look like placeholders and must go; it gets those that stay.
+    `strays` gets a text and the spans of its known names, and yields the spans that look like placeholders and must go.
     """
     placeholders: Sequence[Placeholder] = undo.data
     names = Names({one.name for one in placeholders})
@@ -113,7 +113,11 @@ def put_back(
 def _written(
     text: str, placeholders: Sequence[Placeholder], places: Iterable[tuple[Span, int, str, str] | tuple[Span, int]]
 ) -> Iterator[Change]:
-    """Yield the change of each place; directives that take the next argument stand in the order of the line."""
+    """Yield the change that writes a placeholder at each place.
+
+    A place is a span, the index of the placeholder, and perhaps the text before and after it. Directives that take the
+    next argument are written in the order of the line.
+    """
     found = sorted(((*one, "", "")[:4] for one in places), key=lambda one: (one[0], one[1]))
     by_order = {number for _, number, _, _ in found if BY_ORDER.match(_raw(text, placeholders[number]))}
     ordered = deque(sorted(by_order)) if len({_raw(text, placeholders[number]) for number in by_order}) > 1 else deque()
@@ -129,7 +133,7 @@ def _raw(text: str, own: Placeholder) -> str:
 
 
 def _removals(text: str, spans: Iterable[Span]) -> Iterator[Change]:
-    """Yield the changes that take some characters out, with one of two blanks around them."""
+    """Yield the changes that delete some spans; a whole word is deleted with the blank after it."""
     last = 0
     for begin, end in sorted(spans):
         if begin < last:
@@ -154,10 +158,10 @@ class _Finder:
         self._source, self._found = undo.edits.new, found
         self._taken, self._removed = sorted(taken), sorted(removed)
         self._of_unit: dict[int, list[int]] = defaultdict(list)
-        """The placeholders of each unit of the source."""
+        """Indices of the placeholders of each source unit."""
 
     def places_of(self, missing: Sequence[int]) -> Iterator[tuple[Span, int, str, str]]:
-        """Yield where each missing placeholder goes, and what stands beside it there."""
+        """Yield, for each missing placeholder, the span to replace, its index, and the text before and after it."""
         if not missing:
             return
         found = self._found
@@ -191,7 +195,11 @@ class _Finder:
     def _at(
         self, row: int | None, words: Words, unit: Span, own: Sequence[int], numbers: Sequence[int]
     ) -> Iterator[tuple[Span, int, str, str]]:
-        """Yield the place of the missing placeholders of one word: a word of the translation, beside it, or the end."""
+        """Yield the places of missing placeholders of one source unit.
+
+        They replace the word `row` of the translation. In scripts without spaces they are put before it, and without a
+        `row` at the end.
+        """
         text = self._found.text
         before, after, blank = self._around(unit, own, numbers)
         if row is None:
@@ -210,7 +218,11 @@ class _Finder:
             yield span, number, blank if place else before, after * (place + 1 == len(numbers))
 
     def _around(self, unit: Span, own: Sequence[int], numbers: Sequence[int]) -> tuple[str, str, str]:
-        """Return what stands in the source beside the placeholders of one word, unless it is text or a final mark."""
+        """Return the text before, after and between the placeholders of a source word, to be written around them.
+
+        Final marks are left out. It is two empty texts and a blank if some placeholders of the word are not missing, or
+        the text is more than punctuation.
+        """
         if own != list(numbers):
             return "", "", " "
         (begin, end), text = unit, self._source
@@ -236,9 +248,9 @@ class _Free:
             self._looking[aligned_to[row]].append(row)
 
     def taken_for(self, unit: int) -> int | None:
-        """Return the free word most aligned to a unit of the source, which is no longer free; None if none is left.
+        """Take the free word most aligned to a source unit, and return its index; None if none is left.
 
-        Without weights, it is the first that looks there, or the nearest one.
+        Without weights, take the first free word that is aligned to the unit, or else the nearest one.
         """
         if not self._rows:
             return None
@@ -260,7 +272,7 @@ class _Free:
 
 
 def _touched(spans: Sequence[Span], begin: int, end: int) -> Sequence[Span]:
-    """Return those of some sorted spans, of which none overlap, that share characters with another."""
+    """Return the spans that overlap a given one; `spans` are sorted, and do not overlap each other."""
     first = bisect_right(spans, begin, key=_end)
     return spans[first : bisect_left(spans, end, key=_begin)]
 
@@ -274,8 +286,7 @@ def _end(span: Span) -> int:
 
 
 def _words_around(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the white-space words of which spans are parts, from left to right; of scripts without blanks the spans
-    alone."""
+    """Yield the span of the white-space word around each given span; it does not extend over scripts without spaces."""
     first = last = 0
     for begin, end in spans:
         if first <= begin and end <= last:
@@ -290,9 +301,9 @@ def _words_around(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
-    """Return the word by which the model reads each placeholder, given by its place and perhaps a name.
+    """Return the word that the model reads for each placeholder, given by its span and its name, which may be empty.
 
-    One that could be taken for a word of the text is read as `__1__` or the like.
+    A placeholder that could be taken for a word of the text is read as `__1__` or the like.
     """
     own = [name or shown(text[begin:end]) for begin, end, name in spans]
     counts = Counter(own)
@@ -326,7 +337,7 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Return the one word by which the model reads a placeholder."""
+    """Return the one word that the model reads for a placeholder without a name."""
     if plural := re.match(r"\{\s*(\w+)\s*,", text):
         return f"{{{plural[1]}}}"
     return re.sub(r"\s+", "_", text.strip())[:_MAX_SHOWN]

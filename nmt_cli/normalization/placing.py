@@ -1,4 +1,4 @@
-"""Places in a translation for what the model has not read, by the words aligned to the words around it.
+"""Finds places in a translation for text that the model has not read, by the words aligned to its neighbours.
 
 Tags and symbols are elements of the line (`elements.py`); here their places become changes of the translation.
 """
@@ -22,18 +22,18 @@ _EDGES = re.compile(r"(\W*)(\w(?:.*\w)?)(\W*)", re.S)
 """A word between the punctuation before it and the punctuation after it."""
 COMMAS = ",،、，"
 _DEGREES = "°"
-"""Belongs to the number before it, whatever punctuation the translation has behind this number."""
+"""The degree sign. It belongs to the number before it, whatever punctuation follows that number in the translation."""
 _LEADING = "เแโใไເແໂໃໄ"
-"""Vowels of Thai and Lao that stand before their consonant, and belong to it."""
+"""Vowels of Thai and Lao that are written before their consonant, and belong to it."""
 _FOLLOWING = "ะาำๅๆະາຳໆ"
-"""Vowels of Thai and Lao that stand behind their consonant and are no combining marks."""
+"""Vowels of Thai and Lao that are written after their consonant, and are no combining marks."""
 
 
 def units_of(text: str, begins: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
-    """Return the words of a text; in scripts that write no blanks they are cut where a piece of the model begins.
+    """Return the spans of the words of a text; scripts that write no blanks are cut where a piece of the model begins.
 
-    `begins` are the places at which pieces and the like begin. A mark stays with the character before it. What is
-    `solid` is no part of two words, even with blanks in it.
+    `begins` are the places at which pieces and the like begin. A mark stays with the character before it. A span of
+    `solid` is never split between two words, even if it has blanks in it.
     """
     whole = list(solid)
     ends = [end for _, end in whole]
@@ -59,19 +59,19 @@ def units_of(text: str, begins: Iterable[int] = (), solid: Iterable[Span] = ()) 
 
 
 def _may_cut(text: str, place: int) -> bool:
-    """Return whether two characters belong to a script without blanks, and are not drawn as one."""
+    """Return whether a text may be cut at a place: in a script without blanks, between two drawn characters."""
     before, after = text[place - 1], text[place]
     is_unspaced = WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after)
     return is_unspaced is not None and after not in MARKS and before not in _LEADING and after not in _FOLLOWING
 
 
 def source_units(alignment: Alignment, text: str, cuts: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
-    """Return the units of the source text, also cut at some places, as at the borders of tags."""
+    """Return the spans of the units of the source text, also cut at some places, as at the borders of tags."""
     return units_of(text, [*(begin for begin, _ in alignment.source), *cuts], solid)
 
 
 def target_units(alignment: Alignment, text: str, solid: Iterable[Span] = ()) -> list[Span]:
-    """Return the units of the target text."""
+    """Return the spans of the units of the target text."""
     return units_of(text, (begin for begin, _ in alignment.target), solid)
 
 
@@ -84,23 +84,23 @@ def in_order(source: str, target: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a translation, and the word of the source that each is aligned to."""
+    """The words of a translation, each with the word of the source that it is aligned to."""
 
     text: str
     spans: Sequence[Span]
     aligned_to: Sequence[int]
-    """The number of a source word, -1 for none."""
+    """For each word, the index of a source word; -1 for none."""
     solid: Sequence[Span] = ()
     """The placeholders, which must not be split. Each lies within one word."""
     limit: int | None = None
-    """The place behind all that belongs to these words; by default, the end of the text."""
+    """The place after all text that belongs to these words; by default, the end of the text."""
 
     def written(self, row: int) -> str:
-        """Return a word."""
+        """Return the characters of a word."""
         return self.text[slice(*self.spans[row])]
 
     def core(self, row: int) -> Span:
-        """Return a word without the punctuation around it; all of one that is punctuation alone."""
+        """Return the span of a word without the punctuation around it; all of a word that is punctuation alone."""
         begin, end = self.spans[row]
         found = _EDGES.fullmatch(self.text, begin, end)
         core = found.span(2) if found else (begin, end)
@@ -125,11 +125,11 @@ class Words:
 
     @property
     def has_blanks(self) -> bool:
-        """True if the text parts words by blanks, at its end."""
+        """True if blanks separate the words at the end of the text, so the last one is in no script without spaces."""
         return WITHOUT_SPACES.search(self.text, self.spans[-1][0] if self.spans else len(self.text)) is None
 
     def begin(self, row: int, tag: Tag) -> int:
-        """Return where a tag begins that stands before a word; the punctuation that it cuts stands before it."""
+        """Return the place of a tag before a word; if it cuts the word, after the punctuation left outside."""
         begin = self.spans[row][0]
         if not tag.cuts_first:
             return begin
@@ -137,7 +137,7 @@ class Words:
         return place - len(tag.head) * self.text[begin:place].endswith(tag.head)
 
     def end(self, row: int, tag: Tag) -> int:
-        """Return where a tag ends that stands behind a word; the punctuation that it cuts stands behind it."""
+        """Return the place of a tag's end after a word; if it cuts the word, before the punctuation left outside."""
         end = self.spans[row][1]
         if not tag.cuts_last:
             return end
@@ -145,7 +145,7 @@ class Words:
         return place + len(tag.tail) * self.text[place:end].startswith(tag.tail)
 
     def from_place(self, place: int) -> Words:
-        """Return the words that go on behind a place of the text, or begin there."""
+        """Return the words that end after a place of the text; the first one is cut there."""
         if not place:
             return self
         own = [row for row, (_, end) in enumerate(self.spans) if end > place]
@@ -153,7 +153,7 @@ class Words:
         return Words(self.text, spans, [self.aligned_to[row] for row in own], self.solid, self.limit)
 
     def behind(self, first: int) -> Words:
-        """Return the words from one on."""
+        """Return the words from index `first` on."""
         return Words(self.text, self.spans[first:], self.aligned_to[first:], self.solid, self.limit)
 
 
@@ -169,22 +169,22 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True)
 class Gaps:
-    """The gaps between the words that the model reads of a line, and the translation into which they are put back."""
+    """The gaps between the words that the model reads, and the translation into which their text is put back."""
 
     edits: Edits
-    """From the line to what is read of it."""
+    """Edits from the line to the text that the model reads."""
     read: Sequence[Span]
-    """The words that are read; text that only stands for an element is none."""
+    """The spans of the words that are read, but not of text that only stands in for an element, such as a comma."""
     words: Words
-    """The words of the translation, which are aligned to these."""
+    """The words of the translation, which are aligned to the words that are read."""
     elements: Sequence[Unread]
 
     def verbatim(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
-        """Return the changes that bring back what stood between words which still follow each other, each with the
-        numbers of its elements.
+        """Return the changes that bring back the text of gaps, each with the indices of its elements.
 
-        A pair comes back as a whole or not at all. Only the elements `wanted` come back, none within the first `begun`
-        characters of the translation.
+        A gap comes back if the words on its two sides still follow each other in the translation. A pair comes back as
+        a whole or not at all. Only the elements `wanted` come back, none within the first `begun` characters of the
+        translation.
         """
         found: dict[int, tuple[list[int], Change]] = {}
         of_gap: dict[int, int] = {}
@@ -221,7 +221,7 @@ class Gaps:
 
     @cached_property
     def _first_rows(self) -> dict[int, int]:
-        """The first word of the translation aligned to each word."""
+        """For each word that is read, the first word of the translation aligned to it."""
         return {looks: row for row, looks in reversed([*enumerate(self.words.aligned_to)])}
 
     @cached_property
@@ -229,8 +229,10 @@ class Gaps:
         return {looks: row for row, looks in enumerate(self.words.aligned_to)}
 
     def _between(self, old: Span, new: Span) -> Change | None:
-        """Return the change that brings back characters of the line where the words on both sides of them still follow
-        each other; None where they do not."""
+        """Return the change that brings back the text of a gap, `old` in the line and `new` in the text that is read.
+
+        Return None if the words on both sides do not follow each other in the translation.
+        """
         text, read, words, aligned_to = self.edits.old, self.edits.new, self.words, self.words.aligned_to
         before, after = len(read[: new[0]].rstrip()), len(read) - len(read[new[1] :].lstrip())
         left = self._word_at(before - 1) if before else None
@@ -266,8 +268,11 @@ class Gaps:
         return Change(ends, ends, written, old)
 
     def _within(self, word: int, new: Span, first: int, last: int) -> int | None:
-        """Return the place within a word of the translation, of those from `first` to `last`, that is like a place of
-        the word that is read: among the punctuation around it."""
+        """Return the place in the translation that corresponds to `new`, a place in a word that is read, or None.
+
+        Words `first` to `last` of the translation are aligned to this word. There is such a place if a single one is,
+        and is written the same, or if `new` is among the punctuation around the word.
+        """
         read, words = self.edits.new, self.words
         head, tail = read[self.read[word][0] : new[0]], read[new[1] : self.read[word][1]]
         if first == last and words.written(first) == read[slice(*self.read[word])]:
@@ -282,7 +287,7 @@ class Gaps:
         return None
 
     def _word_at(self, place: int) -> int | None:
-        """Return the number of the word that is read at a place; None for text that only stands for an element."""
+        """Return the index of the word that is read at a place; None for blanks, and text in place of an element."""
         number = bisect_left(self.read, place + 1, key=_begin) - 1
         return number if number >= 0 and place < self.read[number][1] else None
 
@@ -293,7 +298,7 @@ class Mark(NamedTuple):
     place: int
     text: str
     number: int
-    """The number of the tag or symbol in the source."""
+    """Index of the tag or symbol in the source."""
 
 
 class _Edge(NamedTuple):
@@ -303,17 +308,17 @@ class _Edge(NamedTuple):
 
 
 def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
-    """Return where each tag begins and ends, in the order in which they are written.
+    """Return the marks of the beginning and the end of each tag, in the order in which they are written.
 
-    Tags that are open come first, the outermost foremost; each ends behind at least one word.
+    Tags that are open must come first, the outermost foremost; each ends after at least one word.
     """
     num_words = len(words.spans)
     before: list[list[_Edge]] = [[] for _ in range(num_words + 1)]
     after: list[list[_Edge]] = [[] for _ in range(num_words)]
     behind: list[_Edge] = []
-    """The edges that stand behind all words."""
+    """The edges after all words."""
     ends: dict[int, int] = {}
-    """By the identity of an element with words, the last of these."""
+    """For each element with words, by its `id`, the index of its last word."""
     end = len(words.text) if words.limit is None else words.limit
     ends_apart = not words.text[end - 1 : end].strip()
     root = placed(tags, [*words.aligned_to, *[-1] * (num_words - len(words.aligned_to))])
@@ -355,7 +360,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
 
 
 def _last_word(words: Words, element: Element) -> int:
-    """Return the last word of an element, or one before it where marks that stand outside are words of their own."""
+    """Return the index of the last word of an element, or of one before it if words of punctuation must be outside."""
     row = element.last - 1
     while element.tag.cuts_last and not element.tag.tail and row > element.first and not words.has_text(row):
         row -= 1
@@ -363,7 +368,7 @@ def _last_word(words: Words, element: Element) -> int:
 
 
 def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
-    """Return the tags that the beginning of a translation lacks; one that it opens but does not end is open."""
+    """Return the tags that the beginning of a translation lacks, and those that it opens but does not end, as open."""
     missing = []
     for tag in tags:
         opening = tag.text.strip()

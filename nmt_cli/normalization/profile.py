@@ -13,11 +13,11 @@ from nmt_cli.system.errors import ModelError
 from nmt_cli.text.letters import SIGN_WORD, WORD, is_capital, lower
 
 MAX_LINES = 300_000
-"""Lines of each corpus that are read."""
+"""Most lines of each corpus that are read."""
 MAX_WORDS = 100_000
 MAX_WORD_BYTES = 4_000_000
-"""Bytes of all words that are kept, which JSON has twice or three times. A language without spaces has clauses for
-words."""
+"""Most bytes of all words that are kept; JSON has twice or three times as many. A language without spaces has clauses
+for words."""
 MIN_CAPITALS = 2
 """Times that a word in capitals must stand in a text to be a form of its own, such as *US* beside *us*. Once may be
 stress."""
@@ -28,9 +28,9 @@ MAX_SIGN_WORDS = 1_000
 _SENTENCE_END = re.compile(r"[.!?…:]\W*\s\W*\Z")
 _FINAL_SIGN = re.compile(r"\w[\"'”’»)]*[.!?…]+[\"'”’»)]*\s*\Z")
 _MOST_LINES = 0.9
-"""Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
+"""Share above which lines usually end with a full stop, a question mark or an exclamation mark."""
 _FEW_CAPITALS = 0.001
-"""Share of the letters below which capitals are slips in a text without case."""
+"""Share of capitals among the letters up to which a text has no case, and its capitals are slips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +44,23 @@ class TextProfile:
     has_case: bool
     """False where the text has no capitals, or hardly any."""
     begins_with_capital: bool
-    """Lines usually begin with a capital."""
+    """True if lines usually begin with a capital."""
     ends_with_stop: bool
-    """Lines usually end with a full stop or the like, right behind the last word."""
+    """True if lines usually end with a full stop or the like, right after the last word."""
     other_forms: tuple[str, ...] | None = None
-    """Forms beside the usual ones in which a word may be right; None where they are not known.
+    """Other forms in which words may be right, besides the usual ones; None if they are not known.
 
-    They are those within sentences, but not one that is in capitals a single time, and the small letters of a word that
-    stands there once or twice with a capital."""
+    They are the forms within sentences, except those in capitals that occur a single time. They include the small
+    letters of a word that occurs there once or twice only, with a capital.
+    """
     has_all_words: bool = False
-    """`forms` has every word of the text, so others are unknown to the model."""
+    """True if `forms` has every word of the text, so that other words are unknown to the model."""
     kept_numbers: tuple[str, ...] | None = None
     """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
     rewritten_numbers: tuple[str, ...] | None = None
     """Numbers that the target text nearly always writes otherwise, as in words; None where that is not known."""
     sign_words: Mapping[str, int] | None = None
-    """Number of times that signs stand in the text as a word of their own; None where that is not known."""
+    """Number of times that signs are a word of their own in the text; None if that is not known."""
 
     @classmethod
     def of(cls, lines: Iterable[str], language: str) -> TextProfile:
@@ -100,8 +101,10 @@ class TextProfile:
 
     @classmethod
     def of_pieces(cls, pieces: Sequence[str], language: str) -> TextProfile:
-        """Return what the ordinary pieces of a tokenizer tell of the text that it was trained on: the characters and
-        some of the words. "▁" stands for a blank."""
+        """Return a profile from the ordinary pieces of a tokenizer: the characters and some words of its training text.
+
+        "▁" stands for a blank.
+        """
         text = "".join(pieces).replace("▁", " ")
         forms: dict[str, str] = {}
         for piece in pieces:
@@ -114,10 +117,10 @@ class TextProfile:
 
     @classmethod
     def from_json(cls, value: Any, origin: str) -> TextProfile:
-        """Return the profile that `to_json` made.
+        """Return the profile of which `to_json` made `value`; `origin` names its file in messages.
 
         Raises:
-            ModelError: it is none.
+            ModelError: `value` is no such profile.
         """
         try:
             characters = {str(key): int(number) for key, number in value["characters"].items()}
@@ -143,16 +146,19 @@ class TextProfile:
             raise ModelError(f"{origin}: is damaged; train again, or delete it") from error
 
     def is_usually_apart(self, marks: str) -> bool:
-        """Return whether the text has marks more often behind a blank than not."""
+        """Return whether the text usually has a blank before some marks.
+
+        They must be a word of their own at least half as often as their first character occurs.
+        """
         return 2 * (self.sign_words or {}).get(marks, 0) >= self.characters.get(marks[0], 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the profile as a dictionary that can be written as JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def _most_frequent(counts: Mapping[str, Counter[str]]) -> list[str]:
-    """Return the words that are kept, the most frequent first."""
+    """Return the words that are kept, the most frequent first, up to `MAX_WORDS` and `MAX_WORD_BYTES`."""
     words = sorted(counts, key=lambda key: -counts[key].total())[:MAX_WORDS]
     sizes = accumulate(len(word.encode()) for word in words)
     return words[: sum(size <= MAX_WORD_BYTES for size in sizes)]

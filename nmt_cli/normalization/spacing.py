@@ -1,4 +1,4 @@
-"""Blanks before a mark that the training text joins to its word are not read, as in `Hello !`."""
+"""Blanks before punctuation, as in `Hello !`, are left out if the training text has none there."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from nmt_cli.text.edits import Change
 from nmt_cli.text.line import Line
 
 _MARKS_APART = re.compile(r"(?<=\S)\s+([.,;:!?…]+)(?!\S)")
-"""Blanks, and the marks behind them, which do not touch the next word."""
+"""Blanks and the punctuation after them, which does not touch the next word."""
 
 
 class Spacing(Step):
-    """Reads marks as the training text has them, behind a blank or not; the translation stays."""
+    """Removes blanks before punctuation as the training text does; the translation is unchanged."""
 
     name = "spacing"
 
     def __init__(self, profile: TextProfile) -> None:
-        """Space marks as `profile` says that the training text does."""
+        """Remove the blanks before marks that the training text, according to `profile`, joins to their words."""
         self._profile = profile
 
     def read(self, line: Line) -> Line:

@@ -1,4 +1,4 @@
-"""Typing errors in words that the training text does not have are read as the words that it has."""
+"""Corrects typing errors in words that the training text lacks to words that it has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt_cli.text.line import Line
 
 
 class Spelling(Step):
-    """Reads words without their typing errors; the translation stays."""
+    """Corrects typing errors in words; the translation is unchanged."""
 
     name = "spelling"
 

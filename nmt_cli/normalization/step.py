@@ -11,21 +11,22 @@ from nmt_cli.text.translation import Translation
 
 
 class Step(ABC):
-    """Reads a line on the way in. The translation stays; only the attention goes back to the text before the step.
+    """Changes a line on the way in, but not the translation on the way out.
 
-    It knows the profile of the training text and the languages, but no other step, no tokenizer and no model.
+    Only the alignment of the translation is mapped back to the text before the step. A step knows the profile of the
+    training text and the languages, but no other step, no tokenizer and no model.
     """
 
     name: str
 
     @abstractmethod
     def read(self, line: Line) -> Line:
-        """Return the line as the next step reads it, with what is needed to undo this one."""
+        """Return the line as the next step reads it, with the record that is needed to undo this step."""
 
 
 class RestoringStep(Step):
-    """A step that gives the translation back what it took from the line."""
+    """A step that also changes the translation on the way out, to restore the text that it has changed in the line."""
 
     @abstractmethod
     def undo(self, undo: Undo, found: Translation, /) -> Sequence[Change]:
-        """Return the changes of a translation by which it is one of the text before this step."""
+        """Return the changes that turn the translation of the text after this step into one of the text before it."""

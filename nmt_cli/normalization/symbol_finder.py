@@ -28,12 +28,12 @@ class InnerSymbol(NamedTuple):
     begin: int
     end: int
     begin_read: int
-    """The place from which `read` stands for the text up to `end`: where the symbol begins, or the blanks before it."""
+    """The place from which `read` replaces the text up to `end`: where the symbol, or the blanks before it, begin."""
     read: str
     partner: int | None = None
-    """The number of the other symbol of a pair among the symbols of the line."""
+    """Index of the other symbol of its pair among the symbols of the line; None if it is not in a pair."""
     is_word: bool = False
-    """True if it stands between blanks, or joins two words, as in `he/she`."""
+    """True if it is between blanks, or joins two words, as in `he/she`."""
 
     @property
     def is_comma(self) -> bool:
@@ -50,8 +50,9 @@ class SymbolFinder:
     def found(self, text: str, span: Span, kept: Sequence[Span]) -> list[InnerSymbol]:
         """Return the symbols between two places of a text that a model need not read, from left to right.
 
-        The others are those within the spans `kept`, the marks of a sentence and those within a word, symbols beside a
-        digit except brackets, quotes and degrees, and symbols between capitals, as in `R&B`.
+        They do not include symbols within the spans `kept`, the marks of a sentence, apostrophes and hyphens in words,
+        symbols beside a digit except brackets, quotes and degrees, and symbols within a word next to a capital, as in
+        `R&B`.
         """
         places: list[Span] = []
         for word in _WORD.finditer(text, *span):
@@ -75,14 +76,14 @@ class SymbolFinder:
         return list(_parted(text, found))
 
     def _degrees(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
-        """Yield the symbols of degrees in a word, with their unit."""
+        """Yield the spans of the degree signs in a word, with their unit."""
         if self.known.is_rare("°"):
             for degrees in _DEGREES.finditer(text, *span):
                 if not any(begin < degrees.end() and degrees.start() < end for begin, end in kept):
                     yield degrees.span()
 
     def _glued(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
-        """Yield the symbols of a word that has letters or digits too."""
+        """Yield the spans of the symbols in a word that has letters or digits too."""
         places = [
             place
             for place in range(*span)
@@ -110,9 +111,10 @@ class SymbolFinder:
             yield begin, end
 
     def _symbol(self, text: str, place: Span, before: str, partner: int | None) -> InnerSymbol:
-        """Return the symbol at a place with what the model reads instead of it.
+        """Return the symbol at a place, with the text that the model reads instead.
 
-        `before` is what the model reads to its left, and `partner` the index of the bracket that belongs to it.
+        `before` is the text that the model reads to its left, and `partner` the index of the bracket that belongs to
+        it.
         """
         begin, end = place
         after = text[end : end + 1]
@@ -133,7 +135,7 @@ class SymbolFinder:
 
 
 def _parted(text: str, symbols: Sequence[InnerSymbol]) -> Iterator[InnerSymbol]:
-    """Yield symbols, of those that touch the last with a blank if two words would be one without them."""
+    """Yield the symbols; where two words would become one without them, the last one between is read as a blank."""
     begin, read = 0, ""
     for number, symbol in enumerate(symbols):
         if not number or symbols[number - 1].end != symbol.begin_read:
@@ -150,7 +152,7 @@ def _is_between(text: str, place: Span) -> bool:
 
 
 def _follows_no_comma(text: str, symbol: InnerSymbol) -> bool:
-    """Return whether no comma comes before the text after a symbol, in the line or in what the model reads."""
+    """Return whether no comma precedes a symbol in the line, and the model does not read one in its place."""
     return not symbol.is_comma and not text[: symbol.begin].rstrip().endswith(",")
 
 
@@ -160,7 +162,7 @@ def _is_picture(symbol: str) -> bool:
 
 
 def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
-    """Yield the places that stand side by side as begin and end; a bracket or quote stands alone."""
+    """Yield the spans of adjacent places; a bracket or quote is a span of its own."""
     numbered = [(place, number, is_half(text[place])) for number, place in enumerate(places)]
     for _, run in groupby(numbered, key=lambda one: (one[0] - one[1], one[2] and one[0])):
         own = [place for place, _, _ in run]
@@ -168,7 +170,7 @@ def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
 
 
 def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
-    """Return the numbers of two symbols by each other that enclose words: brackets, quotes, or as in `*this*`."""
+    """Return the indices of partners by each other: symbols around words, as brackets, quotes, or in `*this*`."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     for number, (begin, end) in enumerate(places):
@@ -188,5 +190,5 @@ def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
 
 
 def _same(symbol: str, wanted: str) -> bool:
-    """Return whether two symbols are the same, or quotes both."""
+    """Return whether two symbols are equal, or both are quotes."""
     return symbol == wanted or (symbol in QUOTES and wanted in QUOTES)

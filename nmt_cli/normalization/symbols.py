@@ -8,9 +8,9 @@ from nmt_cli.normalization.known_characters import KnownCharacters
 from nmt_cli.normalization.profile import TextProfile
 
 MAX_LENGTH = 2_000
-"""Characters of the longest line that is read without its symbols; parts of longer ones may begin and end anywhere."""
+"""Most characters of a line whose symbols are left out; parts of longer ones may begin and end anywhere."""
 MIN_SYMBOL = 10
-"""Times that a symbol must stand in a training text to be read within a line."""
+"""Least number of times that a symbol is in a training text for the model to read it within a line."""
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 """Characters that join emoji, or choose how one is drawn."""
 PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
@@ -19,7 +19,7 @@ QUOTES = '"“”„‟'
 
 
 def is_symbol(character: str) -> bool:
-    """Return whether a character is a symbol or a punctuation mark. One of a currency belongs to its number."""
+    """Return whether a character is a symbol or a punctuation mark; a currency sign belongs to its number instead."""
     return (unicodedata.category(character)[0] in "SP" and not is_currency(character)) or character in JOINERS
 
 
@@ -54,19 +54,19 @@ class KnownSymbols:
         return self._usual.issuperset(text)
 
     def has_all(self, text: str) -> bool:
-        """Return whether the training text has all characters of another."""
+        """Return whether the training text has all characters of `text`."""
         return self._characters.has_all(text)
 
     def is_unknown(self, character: str) -> bool:
-        """Return whether a character is a symbol that the training text does not have, nor one in its place."""
+        """Return whether a character is a symbol for which the training text has neither itself nor an equivalent."""
         return is_symbol(character) and not self._characters.has_all(self._read(character))
 
     def is_rare(self, symbol: str) -> bool:
-        """Return whether the training text hardly has a symbol, nor one in its place."""
+        """Return whether the training text hardly has a symbol, or its equivalent if it lacks the symbol."""
         return not self._usual.issuperset(self._read(symbol))
 
     def is_rare_unit(self, character: str) -> bool:
-        """Return whether a character is the sign of a currency or of a share that the training text hardly has."""
+        """Return whether a character is a currency, percent or per mille sign that the training text hardly has."""
         return (is_currency(character) or character in SHARES) and self._profile.characters.get(
             character, 0
         ) < MIN_SYMBOL

@@ -1,8 +1,8 @@
-"""Tags are not read, and stand in the translation around the words aligned to what they enclosed.
+"""Tags are not read, but are put into the translation around the words aligned to the words that they enclosed.
 
 Where the words on both sides of each tag still follow each other, all of them come back byte for byte, blanks included.
-Else the attention tells their places. Elements that stand side by side stay so, and nested ones stay nested. Signs of
-keys (`_Open`) and escapes (`\\'`) are read as the letters that people see.
+Otherwise the attention determines their places. Elements side by side stay so, and nested ones stay nested. The signs
+of accelerators (`_Open`) and of escapes (`\\'`) are not read either, but only the letters that people see.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ class TagCode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """The codes that a line has lost."""
+    """The codes that were taken out of a line."""
 
     tags: tuple[TagCode, ...]
     keys: tuple[Span, ...] = ()
-    """The signs of accelerators, which documents may write as `&amp;`."""
+    """Spans of the signs of accelerators, which documents may write as `&amp;`."""
     has_escapes: bool = False
-    """Quotes are escaped in it, so they are in the translation."""
+    """True if the line has escaped quotes, so that those of the translation must be escaped."""
     in_prefix: tuple[int, ...] = ()
-    """The numbers of the tags that the prefix has, in its order."""
+    """Indices in `tags` of the tags that the prefix has, in the order of the prefix."""
     placeholders: frozenset[str] = frozenset()
-    """Placeholders, within which no tag stands."""
+    """Texts of the placeholders of the line, within which no tag may be put."""
     has_unpaired: bool = False
-    """One tag is never closed, or closed but never opened."""
+    """True if a tag that should enclose text is never closed, or is closed but never opened."""
 
 
 class Tags(RestoringStep):
@@ -77,7 +77,7 @@ class Tags(RestoringStep):
         self._finder, self._symbols = finder or CodeFinder(), frozenset(symbols)
 
     def read(self, line: Line) -> Line:
-        """Return the line without its tags; its placeholders are among its codes."""
+        """Return the line without its tags; its placeholders stay, and are recorded in its `codes`."""
         codes = self._found(line.text) if line.codes is None else line.codes
         prefix = [code for code in self._found(line.prefix) if code.kind is not CodeKind.PLACEHOLDER]
         if not codes and not prefix:
@@ -106,9 +106,9 @@ class Tags(RestoringStep):
         return tuple(code for code in self._finder.codes(text) if text[code.begin : code.end] not in self._symbols)
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the tags at their places; none within a prefix, nor again if the prefix has it.
+        """Return the changes that put the tags back, but none into a prefix, and none that the prefix already has.
 
-        Without attention, the order of the words tells the places.
+        Without attention, the order of the words determines the places.
         """
         tagged = undo.data
         alignment = found.alignment or in_order(undo.edits.new, found.text)
@@ -132,7 +132,7 @@ class Tags(RestoringStep):
 
 
 def _lacks_blank(undo: Undo, tagged: Tagged, found: Translation) -> bool:
-    """Return whether a prefix ends with a tag that a blank follows in the line, and the translation has none there."""
+    """Return whether a prefix ends with a tag that a blank follows in the line, but not in the translation."""
     assert undo.prefix_edits is not None
     shown, text = undo.prefix_edits.old, undo.edits.old
     if not tagged.in_prefix or not found.text[found.begun :][:1].strip():
@@ -142,10 +142,10 @@ def _lacks_blank(undo: Undo, tagged: Tagged, found: Translation) -> bool:
 
 
 def taken_out(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> list[Change]:
-    """Return the changes by which a text loses its codes, and the blanks around them but for one.
+    """Return the changes that delete the codes of a text, and all but one of the blanks around them.
 
-    Words that only a line end parts are parted by a blank. An element within a word, as in `x<sup>2</sup>y`, parts
-    nothing. A text that goes on, which is not whole, keeps the blank at its end.
+    If only a line end separates two words, a blank takes its place. An element within a word, as in `x<sup>2</sup>y`,
+    separates nothing. A text that is not whole, because more follows, keeps the blank at its end.
     """
     changes: list[Change] = []
     first = len(text) - len(text.lstrip())
@@ -170,7 +170,7 @@ def taken_out(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> lis
 
 
 def _runs(text: str, codes: Iterable[Code]) -> Iterator[list[Code]]:
-    """Yield the codes that stand side by side, perhaps with blanks between them; an escape or a key stands alone."""
+    """Yield runs of codes with only blanks between them; an escape or an accelerator is a run of its own."""
     run: list[Code] = []
     for code in codes:
         is_single = code.kind not in _OF_ELEMENTS
@@ -183,7 +183,7 @@ def _runs(text: str, codes: Iterable[Code]) -> Iterator[list[Code]]:
 
 
 def paired(codes: Sequence[Code]) -> tuple[TagCode, ...]:
-    """Return tags with their partners: each end belongs to the last beginning of its name."""
+    """Return tags with their partners: each closing tag belongs to the last open tag of its name."""
     partners: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
     for number, code in enumerate(codes):
@@ -196,9 +196,9 @@ def paired(codes: Sequence[Code]) -> tuple[TagCode, ...]:
 
 
 def tags_of_prefix(prefix: str, in_prefix: Sequence[Code], text: str, codes: Sequence[Code]) -> tuple[int, ...]:
-    """Return the numbers of the tags of a line that the beginning of its translation has.
+    """Return the indices in `codes` of the tags of a line that the beginning of its translation has.
 
-    Of tags that are written alike, it has the first ones; an end belongs to its beginning.
+    Of tags that are written alike, these are the first ones. A closing tag belongs to its opening one.
     """
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for number, code in enumerate(codes):
@@ -230,16 +230,16 @@ def _has_unpaired(text: str, codes: Iterable[Code]) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """A line with its tags, and what is read of it."""
+    """A line with its tags, and the text that is read without them."""
 
     edits: Edits
     codes: Sequence[TagCode]
     places: Sequence[Span]
-    """The characters of the read text that stand for each code."""
+    """The span in the read text that corresponds to each code; empty if the code was deleted."""
     units: Sequence[Span]
     """The units of the text that is read."""
     names: Names
-    """The placeholders of both texts."""
+    """The placeholders of the line and of its translation."""
 
     @classmethod
     def of(cls, edits: Edits, tagged: Tagged, alignment: Alignment) -> Reading:
@@ -257,7 +257,7 @@ class Reading:
 
     @cached_property
     def tags(self) -> Sequence[Tag]:
-        """The tags among the units that are read, by their beginning."""
+        """The tags with the units of the read text that they enclose, in the order in which they begin."""
         begins, ends = [begin for begin, _ in self.units], [end for _, end in self.units]
         found: list[Tag] = []
         late = self._begins_of_crossing()
@@ -309,14 +309,14 @@ class Reading:
         return self.edits.old[self.codes[number].begin : self.codes[number].end]
 
     def _beside(self, first: int, last: int) -> tuple[str, str]:
-        """Return the character before some codes and those that touch them, and the character right behind them."""
+        """Return the character before code `first` and the codes that touch it in front, and that after code `last`."""
         text = self.edits.old
         begin, end = self._begins[first], self.codes[last].end
         return text[begin - 1 : begin], text[end : end + 1]
 
     @cached_property
     def _begins(self) -> Sequence[int]:
-        """The place at which the codes begin that touch each other, for each code."""
+        """For each code, the place at which the run of touching codes begins to which it belongs."""
         found: list[int] = []
         for number, code in enumerate(self.codes):
             is_touched = number > 0 and self.codes[number - 1].end == code.begin
@@ -324,7 +324,7 @@ class Reading:
         return found
 
     def _begins_of_crossing(self) -> dict[int, int]:
-        """Return for each tag that crosses one before it the number of the end behind which it begins."""
+        """Return, for each tag that overlaps an earlier one, the index of that one's end, after which it begins."""
         late: dict[int, int] = {}
         opened: list[int] = []
         for number, code in enumerate(self.codes):
@@ -342,7 +342,7 @@ class Reading:
         return late
 
     def verbatim(self, words: Words, tags: Sequence[Tag], begun: int) -> list[Change] | None:
-        """Return the changes that bring some tags back as they were; None if the words beside one are parted."""
+        """Return the changes that bring some tags back as they were; None if words around one are now apart."""
         wanted = {number for tag in tags for number in (tag.closes, tag.closes if tag.is_open else tag.number)}
         elements = [
             Unread(code.begin, code.end, code.partner if code.partner in wanted else None) for code in self.codes
@@ -361,7 +361,7 @@ class Reading:
         return changes
 
     def keys(self, words: Words, keys: Sequence[Span], begun: int) -> Iterator[Change]:
-        """Yield the sign of each accelerator before the first letter of the word aligned to its word."""
+        """Yield the insertion of each accelerator's sign before the first letter of the word aligned to its word."""
         letters = [(row, words.letter(row)) for row in range(len(words.spans))]
         places = {row: place for row, place in letters if place is not None and place >= begun}
         if not places:
@@ -379,7 +379,7 @@ class Reading:
 
 
 def _missing(tags: Sequence[Tag], in_prefix: Sequence[int]) -> list[Tag]:
-    """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks."""
+    """Return the tags that a prefix opens but does not end, outermost first, and then those that it lacks."""
     if not in_prefix:
         return list(tags)
     order = {number: place for place, number in enumerate(in_prefix)}

@@ -14,11 +14,11 @@ from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.text.letters import WORD, is_capital, lower, upper
 
 MIN_SENTENCE = 3
-"""Known words from which a line without capitals is a sentence that lacks them."""
+"""Least number of known words of a line without capitals that is taken for a sentence."""
 MIN_UNKNOWN = 3
-"""Words in capitals that make a line one in capitals though the training text has none of them."""
+"""Least number of words of a line that is taken for one in capitals though the training text has none of them."""
 MIN_OF_TITLE = 3
-"""Words behind the first that have a capital in a title, and none in sentences."""
+"""Least number of words after the first that have a capital in a title, but none in sentences."""
 MIN_SMALL = 4
 """Letters from which a word in small letters shows that a line is no title. Titles have shorter ones, as *of the*."""
 _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
@@ -41,8 +41,8 @@ class WordCase:
     def is_uninformative(self, text: str) -> bool:
         """Return whether the case of a text says nothing about its words.
 
-        It is in capitals, a title or a single word, or it has no capitals where the training text has some, or some
-        where that has none.
+        It does so if the text is in capitals, a title or a single word, or has no capitals though the training text has
+        some, or has some though the training text has none.
         """
         if not self._profile.has_case:
             return lower(text, self._language) != text
@@ -58,7 +58,7 @@ class WordCase:
         return self._knows_words and len(word) > 1 and WORD.fullmatch(word) is not None and self._form(word) is not None
 
     def is_capitalised_word(self, text: str) -> bool:
-        """Return whether a text is such a word with a capital that it has at the beginning of sentences only."""
+        """Return whether a text is a single word with a capital, which the training text usually writes without one."""
         form = self._form(text.strip()) if self.is_word(text) else None
         return form is not None and form[0].islower() and text.strip()[0].isupper()
 
@@ -75,14 +75,13 @@ class WordCase:
         return known or forms.count(None) >= MIN_UNKNOWN
 
     def _is_in_small_letters(self, text: str) -> bool:
-        """Return whether a text has no capitals and is made of words that the training text has."""
+        """Return whether a text has no capitals, and at least `MIN_SENTENCE` words that the training text has."""
         if any(map(str.isupper, text)) or not any(map(str.islower, text)):
             return False
         return sum(word in self._profile.forms for word in WORD.findall(text)) >= MIN_SENTENCE
 
     def _is_title(self, text: str) -> bool:
-        """Return whether the words of a text begin with capitals, among them several that the training text has without
-        one."""
+        """Return whether a text is a title: several of its words have a capital that they usually lack."""
         words = WORD.findall(text)[1:]
         if any(word.islower() and len(word) >= MIN_SMALL for word in words):
             return False
@@ -106,7 +105,7 @@ class WordCase:
         return word == lower(word, self._language) or (len(word) > 1 and is_capital(word))
 
     def usual(self, text: str, *, begins: bool, every_word: bool) -> str:
-        """Return a text in its usual case; `begins` tells that it begins a sentence, which then has a capital.
+        """Return a text in its usual case; if it `begins` a sentence, it then has a capital.
 
         Unless `every_word` is true, only odd words change.
         """

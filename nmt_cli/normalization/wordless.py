@@ -15,16 +15,16 @@ _HALF_OF_DAY = re.compile(r"(?<=\d)\s?[ap]\.?m\b\.?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{3,}(?!\S)")
 """A word between blanks: most lines have one, and need no closer look."""
 MAX_LENGTH = 200
-"""Characters of the longest such text; a table of numbers may be longer, and the model reads it as ever."""
+"""Most characters of a text that is copied; a longer one, such as a table of numbers, is read by the model as usual."""
 
 
 class Wordless(RestoringStep):
-    """Reads a text without words as nothing, and copies it."""
+    """Takes the text of a line without words away, and copies it into the translation."""
 
     name = "wordless"
 
     def read(self, line: Line) -> Line:
-        """Return the line without its text, if this has no words, nor a term, and no prefix begins its translation."""
+        """Return the line without its text, if this has no words and no terms, and its translation has no prefix."""
         text = line.text
         if not text.strip() or len(text) > MAX_LENGTH or line.prefix or line.constraints or _has_words(line):
             return line
@@ -33,7 +33,7 @@ class Wordless(RestoringStep):
         return nothing.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the text in the place of what a model has generated."""
+        """Return the change that replaces the generated text by the text of the line."""
         begin, end = undo.data
         return [Change(0, len(found.text), undo.edits.old[begin:end], (begin, end))]
 

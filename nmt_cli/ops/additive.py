@@ -1,4 +1,4 @@
-"""Additive energies at every step of one loop: formula and compiled kernel behind `AdditiveEnergies`.
+"""Additive energies at every step of one loop, `AdditiveEnergies`, by formula or compiled kernel.
 
 e_tj = v . tanh(q_t + k_j) (Bahdanau et al., 2015, A.1.2), in full precision. The backward pass computes the tanh again,
 which costs less than keeping a tensor of (B, S, A) for every step: by the kernel, or by autograd from the formula.
@@ -32,8 +32,10 @@ _BACKWARD = native.Kernel(
 def additive_energies(
     query_NA: Tensor, keys_BSA: Tensor, v_A: Tensor, extra_NSA: Tensor | None = None, rows: int = 1
 ) -> Tensor:
-    """Return v . tanh(q + k_j) for each position j of a row's source (N, S); `extra_NSA` is added inside the tanh, and
-    `rows` consecutive rows share a source."""
+    """Return v . tanh(q + k_j) (N, S) for each row of the query and each position j of its source, by the formula.
+
+    `extra_NSA` is added inside the tanh. `rows` consecutive rows share a source.
+    """
     # tanh x = 2 sigmoid(2 x) - 1, and on CPUs torch's sigmoid takes a third of the time of its tanh.
     query_BRA = 2.0 * by_source(query_NA, keys_BSA.shape[0], rows)
     doubled_BRSA = torch.add(query_BRA.unsqueeze(2), keys_BSA.unsqueeze(1), alpha=2.0)
@@ -44,16 +46,17 @@ def additive_energies(
 
 
 _recomputed_energies = partial(checkpoint, additive_energies, use_reentrant=False, preserve_rng_state=False)
-"""`additive_energies` with gradients, for which autograd computes the energies again."""
+"""`additive_energies` for training: saves only its arguments, and computes the tanh again in the backward pass."""
 
 
 class AdditiveEnergies:
-    """e_tj = v . tanh(q_t + k_j) for the steps t of one loop. The kernel makes the gradients of keys and v after it."""
+    """The energies e_tj = v . tanh(q_t + k_j) at the steps t of one loop. With the kernel, the gradients of keys and v
+    are summed over all steps and handed to autograd once, after the loop."""
 
     def __init__(self, keys_BSA: Tensor, v_A: Tensor, valid_BS: Tensor | None = None, rows: int = 1) -> None:
-        """Prepare the keys. Without gradients, `rows` consecutive rows may share a source.
+        """Prepare a loop over these keys. Without gradients, `rows` consecutive rows of the query may share a source.
 
-        Where `valid_BS` is False, energies mean nothing, and the kernel saves their computation.
+        At positions where `valid_BS` is False the energies are meaningless; the kernel does not compute them.
         """
         self._rows, self._keys_BSA, self._v_A = rows, keys_BSA, v_A
         self._kernel = _KernelSteps(keys_BSA, v_A, valid_BS) if native.takes(keys_BSA) else None
@@ -61,7 +64,7 @@ class AdditiveEnergies:
             self._keys_BSA, self._v_A = share(self._kernel.gradients, keys_BSA, v_A)
 
     def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
-        """Return energies (B, S); `extra_BSA` is added to query and keys inside the tanh."""
+        """Return the energies (B, S) of a step; `extra_BSA` is added to query and keys inside the tanh."""
         with full_precision(query_BA):
             if self._kernel is None:
                 formula = additive_energies if not torch.is_grad_enabled() else _recomputed_energies
@@ -90,7 +93,8 @@ class _Step(torch.autograd.Function):
 
 
 class _KernelSteps:
-    """The compiled kernel. Nothing of (B, S, A) is held except the gradient of the keys."""
+    """Calls the compiled kernel at the steps of one loop. Between steps it holds no tensor (B, S, A) except the keys
+    and their gradient."""
 
     def __init__(self, keys_BSA: Tensor, v_A: Tensor, valid_BS: Tensor | None) -> None:
         self._keys_BSA, self._v_A = keys_BSA.detach().contiguous(), v_A.detach().contiguous()
@@ -98,7 +102,7 @@ class _KernelSteps:
         self._gradients: tuple[Tensor, Tensor] | None = None
 
     def energies(self, query_NA: Tensor, extra_NSA: Tensor | None, rows: int) -> Tensor:
-        """Return the energies (N, S)."""
+        """Return the energies (N, S) of a step; `rows` consecutive rows of the query share a source."""
         (num_rows, size), length = query_NA.shape, self._keys_BSA.shape[1]
         query_NA, extra_NSA = query_NA.contiguous(), None if extra_NSA is None else extra_NSA.contiguous()
         energies_NS = query_NA.new_empty(num_rows, length)
@@ -110,7 +114,7 @@ class _KernelSteps:
     def step_back(
         self, query_BA: Tensor, extra_BSA: Tensor | None, gradient_BS: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Add a step's share to the gradients of keys and v, and return the gradients of query and extra."""
+        """Add the share of a step to the gradients of keys and v, and return the gradients of query and extra."""
         num_rows, length, size = self._keys_BSA.shape
         if self._gradients is None:
             chunks = native.num_chunks(num_rows, length * size)
@@ -129,7 +133,7 @@ class _KernelSteps:
         return query_gradient_BA, extra_gradient_BSA
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of keys and v, after all steps."""
+        """Return the gradients of keys (B, S, A) and v (A), summed over all steps, and forget them."""
         assert self._gradients is not None
         (keys_BSA, v_KA), self._gradients = self._gradients, None
         return keys_BSA, v_KA.sum(dim=0)

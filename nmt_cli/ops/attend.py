@@ -1,7 +1,7 @@
 """Weighted sums of the annotations and inner products with the keys, at every step of one loop.
 
-Both are in full precision: they are limited by memory, not by arithmetic. Without gradients, `rows` consecutive rows
-may share a source.
+Both are computed without autocast: they are limited by memory, not by arithmetic. Without gradients, `rows` consecutive
+rows of weights or queries may share a source.
 
 Shapes: B batch, N rows of which R share a source, S source, C annotation, A attention, T steps.
 """
@@ -21,7 +21,7 @@ from nmt_cli.ops.matmul import full_precision
 
 
 class WeightedSums:
-    """c_t = sum_j alpha_tj h_j for the steps t of one loop."""
+    """The weighted sums c_t = sum_j alpha_tj h_j at the steps t of one loop."""
 
     def __init__(self, values_BSC: Tensor, rows: int = 1) -> None:
         self._rows = rows
@@ -29,7 +29,7 @@ class WeightedSums:
         (self._shared_BSC,) = share(partial(_sum_of_outer_products, self._steps), values_BSC)
 
     def __call__(self, weights_BS: Tensor) -> Tensor:
-        """Return the contexts (B, C) of a step."""
+        """Return the contexts (B, C) of a step from its attention weights."""
         with full_precision(weights_BS):
             if not torch.is_grad_enabled():
                 return weighted_sum(weights_BS, self._shared_BSC, self._rows)
@@ -38,7 +38,7 @@ class WeightedSums:
 
 
 class InnerProducts:
-    """e_tj = k_j . q_t for the steps t of one loop."""
+    """The inner products e_tj = k_j . q_t at the steps t of one loop."""
 
     def __init__(self, keys_BSA: Tensor, rows: int = 1) -> None:
         self._rows = rows
@@ -46,7 +46,7 @@ class InnerProducts:
         (self._shared_BSA,) = share(partial(_sum_of_outer_products, self._steps), keys_BSA)
 
     def __call__(self, query_BA: Tensor) -> Tensor:
-        """Return the energies (B, S) of a step."""
+        """Return the energies (B, S) of a step from its query."""
         with full_precision(query_BA):
             if not torch.is_grad_enabled():
                 return inner_products(self._shared_BSA, query_BA, self._rows)
@@ -55,15 +55,15 @@ class InnerProducts:
 
 
 def weighted_sum(weights_NS: Tensor, values_BSC: Tensor, rows: int = 1) -> Tensor:
-    """Return sum_j alpha_j h_j of each row (N, C). No gradient is recorded."""
+    """Return sum_j alpha_j h_j (N, C) for each row of the weights; for use without gradients."""
     weights_BRS = by_source(weights_NS, values_BSC.shape[0], rows)
     return bmm(weights_BRS, values_BSC).flatten(0, 1)[: weights_NS.shape[0]]
 
 
 def inner_products(keys_BSA: Tensor, query_NA: Tensor, rows: int = 1) -> Tensor:
-    """Return k_j . q for each position j of a row's source (N, S). No gradient is recorded.
+    """Return k_j . q (N, S) for each row of the query and each position j of its source; for use without gradients.
 
-    The query stands on the left: `bmm(keys, query)` takes fourteen times as long on CPUs.
+    The query is the left factor: `bmm(keys, query)` takes fourteen times as long on CPUs.
     """
     query_BRA = by_source(query_NA, keys_BSA.shape[0], rows)
     energy_BRS = torch.bmm(_aligned(query_BRA), _aligned(keys_BSA).transpose(1, 2))
@@ -71,9 +71,10 @@ def inner_products(keys_BSA: Tensor, query_NA: Tensor, rows: int = 1) -> Tensor:
 
 
 def bmm(left_BRS: Tensor, right_BSC: Tensor) -> Tensor:
-    """Return `torch.bmm` of the two (B, R, C).
+    """Return the batched matrix product (B, R, C), like `torch.bmm`.
 
-    Without gradients each product depends on its own two matrices alone (docs/adr/0005), if S is a multiple of 16.
+    Without gradients, each product of the batch depends to the last bit on its own two matrices alone (docs/adr/0005),
+    if S is a multiple of 16.
     """
     if torch.is_grad_enabled():
         return torch.bmm(left_BRS, right_BSC)
@@ -81,23 +82,23 @@ def bmm(left_BRS: Tensor, right_BSC: Tensor) -> Tensor:
 
 
 def _aligned(rows_BSC: Tensor) -> Tensor:
-    """Return the rows with zeros at their ends: at least 32 numbers, and a multiple of 4.
+    """Return the rows padded with zeros to at least 32 numbers and a multiple of 4.
 
-    Torch sums rows of other sizes by their places in memory, and computes a product of fewer than 400 multiplications
-    by a loop of its own.
+    With other sizes, the order in which torch sums the numbers of a row depends on the position of the row in memory.
+    Torch also computes a product of fewer than 400 multiplications by a separate loop.
     """
     missing = max(-rows_BSC.shape[-1] % 4, 32 - rows_BSC.shape[-1])
     return F.pad(rows_BSC, (0, missing)) if missing > 0 else rows_BSC
 
 
 def by_source(rows_NX: Tensor, num_sources: int, rows: int) -> Tensor:
-    """Return (B, R, X): the R rows of each source side by side, with zeros where the last are missing."""
+    """Return rows (N, X) grouped by source (B, R, X), with zeros for rows that the last source lacks."""
     missing = num_sources * rows - rows_NX.shape[0]
     return (F.pad(rows_NX, (0, 0, 0, missing)) if missing else rows_NX).view(num_sources, rows, -1)
 
 
 def _sum_of_outer_products(steps: list[tuple[Tensor, Tensor]]) -> tuple[Tensor]:
-    """Return sum_t a_t b_t^T (B, S, C) of the (B, S) and (B, C) of all steps."""
+    """Return sum_t a_t b_t^T (B, S, C) for the pairs a_t (B, S) and b_t (B, C) of all steps t, and clear `steps`."""
     left_BST, right_BTC = torch.stack([left for left, _ in steps], 2), torch.stack([right for _, right in steps], 1)
     steps.clear()
     return (torch.bmm(left_BST, right_BTC),)

@@ -1,4 +1,4 @@
-"""Find and load the library of compiled kernels. Nothing here needs torch, so `nmt --version` answers at once."""
+"""Finds and loads the library of compiled kernels. Nothing here needs torch, so `nmt --version` answers at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ VERSION = 3
 """The version of the kernels that `native` knows how to call."""
 _SLOWER = "nmt runs without its compiled kernels, which is slower"
 NOT_BUILT = f"{_SLOWER}. Reinstall nmt-cli on a machine with a C++ compiler"
-"""The message where they were never compiled."""
+"""The message if the kernels were never compiled."""
 
 
 def load() -> ctypes.CDLL | str:
-    """Return the kernels, or a line that says why there are none."""
+    """Return the library of kernels, or a message that says why it cannot be used."""
     spec = find_spec("nmt_cli.ops.kernels")
     if spec is None or spec.origin is None:
         return NOT_BUILT

@@ -1,7 +1,7 @@
-"""Cross-entropy of a projection to the vocabulary: formula and compiled kernel behind `cross_entropy`.
+"""Cross-entropy of a projection to the vocabulary, `cross_entropy`, by formula or compiled kernel.
 
-The logits of a batch are by far its largest tensor, and are needed only to be reduced to one number and a gradient. So
-they are computed chunk by chunk and never held at once.
+The logits of a batch are by far its largest tensor, and are needed only to compute one number and a gradient. So they
+are computed chunk by chunk, and never all held at the same time.
 
 Shapes: N positions, R readout, V vocabulary, C candidates, K chunks of rows.
 """
@@ -26,17 +26,17 @@ _KERNEL = native.Kernel(
 
 
 class Candidates(NamedTuple):
-    """The pieces of the vocabulary that are in the denominator of a softmax, all targets among them."""
+    """The pieces of the vocabulary over which a softmax is computed, including all targets."""
 
     pieces_C: Tensor
     log_weights_C: Tensor
-    """The logarithm of how many pieces each stands for."""
+    """The logarithm of the number of pieces that each candidate represents."""
     places_N: Tensor
-    """The place of each target among them."""
+    """The index of each target in `pieces_C`."""
 
 
 def negative_log_likelihood(logits_NV: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return -log p(y) = log sum_v exp(l_v) - l_y of each row (N) in nats, and the logit l_y of its target."""
+    """Return -log p(y) = log sum_v exp(l_v) - l_y for each row (N), in nats, and the logit l_y (N) of its target."""
     logits_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
     chosen_N = logits_NV.gather(1, targets_N.unsqueeze(1)).squeeze(1)
     return logits_NV.logsumexp(dim=-1) - chosen_N, chosen_N
@@ -51,12 +51,14 @@ def cross_entropy(
     valid_N: Tensor | None = None,
     candidates: Candidates | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the sum of (1 - eps) * -log p(y) + eps * mean_v -log p(v) (Szegedy et al., 2016, section 7) with the
-    logits W r + b, and the sum of -log p(y), both in nats.
+    """Return the loss and the negative log-likelihood, both sums over rows in nats, with the logits W r + b.
 
-    Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype. With
-    `candidates` the normalizer is the sum of their exp(logit), each times its weight (after Jean et al., 2015,
-    section 3); the mean over the vocabulary that label smoothing needs is exact.
+    The loss of a row is (1 - eps) * -log p(y) + eps * mean_v -log p(v), where eps is `smoothing` (Szegedy et al., 2016,
+    section 7); the negative log-likelihood is -log p(y). Only the loss carries a gradient.
+
+    Rows where `valid_N` is False do not count, whatever they hold. Under autocast the products are in bfloat16. With
+    `candidates` the normalizer is the sum of exp(logit) over the candidates, each times its weight (after Jean et al.,
+    2015, section 3); the mean over the vocabulary that label smoothing needs is exact.
     """
     device_type = readout_NR.device.type
     valid_N1 = None
@@ -74,11 +76,11 @@ def cross_entropy(
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """`cross_entropy`, with its gradient computed along with the loss.
 
-    A loss is a sum, so its gradient with respect to the logits, softmax - target, is known as soon as they are. The
-    products with it are computed at once and scaled in the backward pass. The smoothed target gives every piece the
-    share eps / V; this part never meets the logits, because it adds only a product of sums.
+    The loss is a sum, so the gradient with respect to the logits, softmax - target, is known as soon as the logits are.
+    The products with this gradient are computed at once and scaled in the backward pass. The smoothed target gives
+    every piece the share eps / V; this part of the gradient is computed without the logits, as a product of sums.
 
-    `valid_N1` is 1 on rows that count and 0 on others, whose readout must be zero; None if all count.
+    `valid_N1` is 1 on rows that count and 0 on other rows, whose readout must be zero; None if all rows count.
     """
 
     @staticmethod
@@ -128,7 +130,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class _KernelSoftmax:
-    """The gradient of the logits, from readouts, by the compiled kernel."""
+    """Computes the gradient of the logits from readouts, with the compiled kernel; sums the gradient of the bias."""
 
     def __init__(self, bias_V: Tensor, num_rows: int) -> None:
         self._bias_V = bias_V
@@ -152,8 +154,8 @@ def softmax_gradient_(
     product_NV: Tensor, bias_V: Tensor, targets_N: Tensor, counted_N: Tensor | None, smoothing: float,
     bias_gradient_KV: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Turn W r into softmax(W r + b) - (1 - smoothing) target in place, and add its sum over rows to the bias's
-    gradient. Return -log p(y) and the logit of y of each row (N), zeros for rows that do not count."""
+    """Replace W r by softmax(W r + b) - (1 - smoothing) target in place, and add the sum of this over rows to the
+    gradient of the bias. Return -log p(y) and the logit of y for each row (N), zeros for rows that do not count."""
     num_rows, vocab_size = product_NV.shape
     nll_N, chosen_N = bias_V.new_empty(num_rows), bias_V.new_empty(num_rows)
     before = map(native.address, (bias_V, targets_N, counted_N))
@@ -163,7 +165,7 @@ def softmax_gradient_(
 
 
 class _FormulaSoftmax:
-    """Softmax and cross-entropy in operations of torch, for where there is no kernel."""
+    """Computes the same as `_KernelSoftmax` with operations of torch, for devices and dtypes without a kernel."""
 
     def __init__(self, bias_V: Tensor, _: int) -> None:
         self._bias_V, self._gradient_V = bias_V, torch.zeros_like(bias_V)

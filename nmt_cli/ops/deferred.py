@@ -1,10 +1,11 @@
 """Gradients of tensors that all steps of a recurrent loop share, computed once after the loop.
 
-Autograd alone would compute a product and an addition as large as the shared tensor at every step. Here each step keeps
-what the gradient needs, and one product computes it when autograd has gone back through all steps (docs/adr/0007).
+Autograd alone would compute a product and an addition as large as the shared tensor at every step. Here each step
+stores its factors of the gradient, and one product computes the gradient when autograd has gone back through all steps
+(docs/adr/0007).
 
-The graph holds what the steps keep, so what they keep must not hold the graph: a tensor with a history in it would
-close a circle that is never freed.
+The graph refers to the stored tensors. So these must not refer to the graph: a tensor with a history among them would
+close a reference cycle that is never freed.
 
 Shapes: B batch, O outputs, N the rows of all steps.
 """
@@ -22,9 +23,10 @@ from nmt_cli.ops.matmul import missing_rows
 
 
 def share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return the tensors in the form that the steps of a loop receive.
+    """Return the tensors, to be passed to all steps of a loop instead of the originals.
 
-    The steps return no gradients for them. `gradients` computes these when autograd has gone back through all steps.
+    The steps return no gradients for them. `gradients` is called when autograd has gone back through all steps, and
+    returns the gradient of each tensor.
     """
     if not torch.is_grad_enabled():
         return tensors
@@ -55,7 +57,7 @@ class StepGradients:
         self._missing: set[int] = set()
 
     def keep(self, step: int, num_steps: int, gradient_BO: Tensor) -> Tensor:
-        """Copy a step's gradient to its place and return that place."""
+        """Copy the gradient of a step into the tensor of all steps, and return this part of the tensor."""
         if self._all_NO is None:
             *directions, self._num_rows_of_step, size = gradient_BO.shape
             num_rows = num_steps * self._num_rows_of_step
@@ -67,9 +69,9 @@ class StepGradients:
         return self._of_step(self._all_NO, step).copy_(gradient_BO)
 
     def take(self) -> Tensor:
-        """Return the rows of all steps (N, O) and forget them.
+        """Return the gradients of all steps (N, O), step after step, and forget them.
 
-        A step on which nothing depended has zeros. Rows of zeros at the end pad N for the products.
+        A step without a gradient gets zeros. Rows of zeros at the end pad N to a size that suits the products.
         """
         assert self._all_NO is not None
         all_NO, self._all_NO = self._all_NO, None

@@ -23,9 +23,9 @@ class GateTerm(NamedTuple):
     """One summand of the gates of a step."""
 
     product_BG: Tensor
-    """W x, in the dtype of the matrix products."""
+    """The matrix product W x, in the dtype of matrix products."""
     affine: GateAffine
-    """The normalisation or bias that follows."""
+    """The layer normalisation or bias that is applied to the product."""
 
     def value(self) -> Tensor:
         """Return the summand (B, G): gain * LN(W x) + bias, or W x + bias."""
@@ -35,7 +35,7 @@ class GateTerm(NamedTuple):
 
 
 Gates = tuple[GateTerm, ...]
-"""The summands of a step's gates; more are added with `+`."""
+"""The summands of the gates of a step. Tuples of summands are joined with `+`."""
 
 
 def total(gates: Gates) -> Tensor:
@@ -45,17 +45,17 @@ def total(gates: Gates) -> Tensor:
 
 
 def gate_norm(gates_BG: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """Normalise each gate by itself (Ba et al., 2016, section 3.1 and supplement); `gain` and `bias` end in
-    (gates, hidden)."""
+    """Return the gates (..., G), each layer-normalised separately (Ba et al., 2016, section 3.1 and supplement);
+    `gain` and `bias` end in (gates, hidden)."""
     by_gate = gates_BG.view(*gates_BG.shape[:-1], *gain.shape[-2:])
     return torch.addcmul(bias, F.layer_norm(by_gate, gain.shape[-1:]), gain).flatten(-2)
 
 
 def sigmoid_of_all(gate_BH: Tensor) -> Tensor:
-    """Return the sigmoid of contiguous numbers.
+    """Return the sigmoid of all numbers of a contiguous tensor.
 
-    Torch computes numbers that do not fill a last group of 32 by another function, which rounds differently. Without
-    gradients the group is filled, so that a row does not depend on the number of rows (docs/adr/0005).
+    Torch computes the numbers after the last full group of 32 by another function, which rounds differently. Without
+    gradients the last group is padded, so that a row does not depend on the number of rows (docs/adr/0005).
     """
     missing = -gate_BH.numel() % 32
     if not missing or torch.is_grad_enabled():
@@ -64,10 +64,10 @@ def sigmoid_of_all(gate_BH: Tensor) -> Tensor:
 
 
 class GateAffine:
-    """The gain and bias of a term, for all steps of one loop."""
+    """The layer-normalisation gain (if any) and the bias of a term, for all steps of one loop."""
 
     def __init__(self, gain: Tensor | None, bias: Tensor) -> None:
-        """Prepare one gain and bias for all steps. Without `gain` there is no layer normalisation."""
+        """Share gain and bias among all steps. Without `gain` there is no layer normalisation."""
         self.gain, self.bias = gain, bias
         parameters = [bias] if gain is None else [gain, bias]
         self.kept = KeptByAffine(parameters)
@@ -75,14 +75,21 @@ class GateAffine:
 
 
 class KeptByAffine:
-    """The gradients of gain and bias that the kernels sum up. The graph holds this, so it does not hold the graph."""
+    """Accumulates the gradients of gain and bias, into which the kernels add at each step.
+
+    The autograd graph refers to this object, so it holds only detached tensors.
+    """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self._parameters = [parameter.detach() for parameter in parameters]
         self._sums: list[Tensor] = []
 
     def packed(self, product_BG: Tensor, gradient_BG: Tensor | None = None, num_chunks: int = 0) -> PackedTerm:
-        """Return the arguments of a kernel: the rows of a product, gain and bias, and where their gradients go."""
+        """Return the arguments of a kernel: addresses of a product, of gain and bias, and of their gradients.
+
+        The gradient of the product is written to `gradient_BG`; without it, as in the forward pass, there are no
+        gradients. `num_chunks` is the number of partial sums of the gradients of gain and bias.
+        """
         packed = PackedTerm()
         packed.product, packed.direction = _rows_at(product_BG)
         packed.gain, packed.bias = map(native.address, _gain_and_bias(self._parameters))
@@ -94,13 +101,13 @@ class KeptByAffine:
         return packed
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """Return the gradients of gain and bias, after all steps."""
+        """Return the gradients of gain (if any) and bias, summed over all steps, and forget them."""
         sums, self._sums = self._sums, []
         return tuple(sum_K.sum(dim=0) for sum_K in sums)
 
 
 class PackedTerm(ctypes.Structure):
-    """A `Term` of kernels.cpp."""
+    """The C structure `Term` of kernels.cpp, a summand of the gates."""
 
     _fields_ = [
         *((name, native.POINTER) for name in ("product", "product_gradient", "gain", "bias")),
@@ -110,7 +117,7 @@ class PackedTerm(ctypes.Structure):
 
 
 def as_rows(tensor_DBG: Tensor) -> Tensor:
-    """Return the tensor in a form that kernels read: the rows of a direction follow one another."""
+    """Return the tensor, copied if needed so that the rows of a direction are contiguous, as the kernels require."""
     return tensor_DBG if _are_rows(tensor_DBG) else tensor_DBG.contiguous()
 
 
@@ -120,7 +127,7 @@ def _are_rows(tensor_DBG: Tensor) -> bool:
 
 
 def _rows_at(tensor_DBG: Tensor) -> tuple[int, int]:
-    """Return the address of the first direction's rows, and the distance to the next direction's."""
+    """Return the address of the first row, and the distance between directions in numbers (0 without directions)."""
     assert _are_rows(tensor_DBG)
     return tensor_DBG.data_ptr(), tensor_DBG.stride(0) if tensor_DBG.dim() == 3 else 0
 

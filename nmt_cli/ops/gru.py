@@ -1,4 +1,4 @@
-"""One step of a gated recurrent unit: formula and compiled kernel behind `gru_step`.
+"""One step of a gated recurrent unit, `gru_step`, by formula or compiled kernel.
 
 Shapes: B batch, H hidden, G gates (3H); D directions may lead.
 """
@@ -21,7 +21,7 @@ _BACKWARD = native.Kernel("gru_backward", _TERMS, native.COUNT, *_SIZES, *[nativ
 
 
 def gru_step(inputs: Gates, recurrent: GateTerm, hidden_BH: Tensor) -> Tensor:
-    """Return the state h' (B, H) after h, given the input's and the recurrent part of the gates.
+    """Return the state h' (B, H) after the state h, given the gate terms W x of the inputs and U h of the recurrence.
 
     r, z = sigmoid(W x + U h);  n = tanh(W x + r * U h);  h' = (1 - z) * n + z * h
     (Cho et al., 2014, with the reset gate after the product, so that one product serves all gates: docs/adr/0003).
@@ -56,7 +56,7 @@ def _by_kernel(terms: Gates, hidden_BH: Tensor) -> Tensor:
 
 
 class _Kernel(torch.autograd.Function):
-    """A step that keeps nothing but its products and the state before; the backward pass computes the rest again."""
+    """A step that saves only its products and the previous state; the backward pass computes the rest again."""
 
     @staticmethod
     def forward(ctx: Any, hidden_BH: Tensor, kept: list[KeptByAffine], *tensors: Tensor) -> Tensor:

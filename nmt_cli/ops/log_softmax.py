@@ -16,7 +16,7 @@ _FOLD = native.Kernel("fold", native.SIZE, native.SIZE, native.SIZE, native.COUN
 
 
 def log_softmax_(logits_NV: Tensor) -> Tensor:
-    """Return log-probabilities, which may take the place of the logits."""
+    """Return the log-probabilities (N, V); they may overwrite the logits."""
     if not native.takes(logits_NV):
         return F.log_softmax(logits_NV, dim=-1)
     num_rows, vocab_size = logits_NV.shape
@@ -26,8 +26,8 @@ def log_softmax_(logits_NV: Tensor) -> Tensor:
 
 
 def fold(values_NV: Tensor, folds: int) -> Tensor:
-    """Return (N, V // folds + V % folds): the largest of the numbers m, m + M, m + 2M ... for each place m of
-    M = V // folds, then the last V % folds numbers as they are."""
+    """Return (N, M + V % folds), where M = V // folds: for each m below M the largest of the values at m, m + M,
+    m + 2M, ..., then the last V % folds values unchanged."""
     num_rows, vocab_size = values_NV.shape
     num_places = vocab_size // folds
     if not native.takes(values_NV):

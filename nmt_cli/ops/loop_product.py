@@ -1,6 +1,6 @@
-"""The products of a recurrent loop with one matrix.
+"""The products of all steps of a recurrent loop with one matrix.
 
-Under autocast the products are in bfloat16 and stay so: whoever needs them in another dtype converts them.
+Under autocast the products are returned in bfloat16; callers that need another dtype convert them.
 
 Shapes: B batch, I inputs, O outputs, T steps, N the rows of all steps; D directions may lead.
 """
@@ -19,14 +19,14 @@ from nmt_cli.ops.matmul import MOST_ROWS, Product, matmul, summed_outer, with_mi
 
 
 class LoopModule(nn.Module):
-    """A part of a model that multiplies with one matrix in a loop.
+    """Base class of the parts of a model that multiply with one matrix in a loop.
 
-    A model that only translates may compute the product in another way (`translation/precision.py`): `replacement` is
-    the only place where that enters.
+    In a model that only translates, `replacement` may be set to compute the product in another way
+    (`translation/precision.py`).
     """
 
     matrix_name: ClassVar[str] = "weight"
-    """The parameter that is the matrix, (I, O) or (D, I, O)."""
+    """Name of the attribute that holds the matrix, (I, O) or (D, I, O)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class LoopModule(nn.Module):
         return cast(Tensor, getattr(self, self.matrix_name))
 
     def product(self) -> Product:
-        """Return the product x W (B, O) of the steps of one loop, for x (B, I)."""
+        """Return a function, for the steps of one loop, from x (B, I) to the product x W (B, O)."""
         return self.replacement or loop_product(self.matrix)
 
     def products_of_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
-        """Yield the product x_t W of each step, whose inputs are all known before the loop.
+        """Yield the product x_t W of each step of a loop whose inputs are all known before it.
 
-        `counts` has the number of rows of each step; for gradients all must be equal. Without gradients a row of a
-        product depends on its own inputs alone.
+        `inputs_NI` has the rows of all steps, step after step; `counts` has the number of rows of each step, which must
+        all be equal if gradients are recorded. Without gradients a row of a product depends on its own inputs alone.
         """
         if torch.is_grad_enabled() and self.replacement is None:
             products = LoopInputs(inputs_NI.unflatten(-2, (len(counts), counts[0])), self.matrix)
@@ -56,15 +56,15 @@ class LoopModule(nn.Module):
 
 
 def loop_product(weight_IO: Tensor) -> Product:
-    """Return the product x W (B, O) of the steps of one loop, for x (B, I); W is cast once."""
+    """Return a function, for the steps of one loop, from x (B, I) to the product x W (B, O); W is cast once."""
     product_type = _product_type(weight_IO)
     cast_IO = weight_IO.to(product_type)
     return lambda inputs_BI: matmul(inputs_BI.to(product_type), cast_IO)
 
 
 class LoopInputs:
-    """x_t W for the steps t of one loop whose inputs are all known before it: one product for the whole loop, whose
-    gradients come after it."""
+    """The products x_t W of the steps t of one loop whose inputs are all known before it. They are computed as one
+    product for the whole loop, and so are the gradients, after it."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         """Prepare the product of all steps: inputs (T, B, I) and a weight (I, O), or (D, T, B, I) and (D, I, O)."""
@@ -103,13 +103,13 @@ class _KeptByInputs:
         return self._by_step(inputs_NI).to(self._input_type), weight_IO.to(self._input_type)
 
     def _by_step(self, rows_NX: Tensor) -> Tensor:
-        """Return (T, B, X) without the rows that only pad."""
+        """Return the rows by step (T, B, X), without the padding rows."""
         steps_TBX: Tensor = rows_NX[..., : self._sizes.numel(), :].unflatten(-2, self._sizes)
         return steps_TBX
 
 
 def _product_type(weight: Tensor) -> torch.dtype:
-    """Return the dtype in which autocast multiplies with a weight."""
+    """Return the dtype of products with a weight: under autocast, for a float32 weight, that of autocast."""
     device_type = weight.device.type
     autocasts = torch.is_autocast_enabled(device_type) and weight.dtype == torch.float32
     return torch.get_autocast_dtype(device_type) if autocasts else weight.dtype

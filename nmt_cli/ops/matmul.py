@@ -1,7 +1,7 @@
 """Matrix products on a CPU, padded to a few recurring shapes, because oneDNN caches a kernel for each shape.
 
-oneDNN computes all products in bfloat16, and in float32 the products of a step, where it is faster than torch's
-default. Every batch has a different number of rows, so rows are padded (docs/adr/0018).
+oneDNN computes all products in bfloat16. In float32 it computes only the products of a single step, for which it is
+faster than torch's default. Every batch has a different number of rows, so rows are padded (docs/adr/0018).
 
 Shapes: N rows, I inputs, O outputs; D directions may lead.
 """
@@ -16,33 +16,33 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Product = Callable[[Tensor], Tensor]
-"""A matrix product x W (+ b), in whatever precision."""
+"""A function from x (N, I) to x W (+ b) (N, O), in any precision."""
 MOST_ROWS = 1024
-"""The most rows that a step has; larger products belong to all steps together."""
+"""Most rows of a product that counts as one step; a larger product is taken for all steps together."""
 MULTIPLE, MULTIPLE_OF_MANY = 16, 256
-"""The rows of a step are padded to the first, the rows of all steps together to the second."""
+"""The rows of a product are padded to a multiple of the first, or of the second if they are more than `MOST_ROWS`."""
 
 
 def full_precision(tensor: Tensor) -> torch.autocast:
-    """Return a region in which autocast leaves products alone."""
+    """Return a context manager that switches autocast off for the device of `tensor`."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 @cache
 def has_onednn() -> bool:
-    """Return whether this build of torch has oneDNN's product of dense tensors."""
+    """Return True if this build of torch has oneDNN's product of dense tensors."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def missing_rows(num_rows: int, device: torch.device, dtype: torch.dtype) -> int:
-    """Return how many rows of zeros to append to a product's `num_rows` rows."""
+    """Return the number of rows of zeros to append to `num_rows` rows of a product; 0 except in bfloat16 on a CPU."""
     if device.type != "cpu" or dtype != torch.bfloat16:
         return 0
     return -num_rows % (MULTIPLE if num_rows <= MOST_ROWS else MULTIPLE_OF_MANY)
 
 
 def with_missing_rows(rows_NI: Tensor) -> Tensor:
-    """Return the rows with those zeros appended."""
+    """Return the rows with `missing_rows` rows of zeros appended."""
     *directions, num_rows, size = rows_NI.shape
     missing = missing_rows(num_rows, rows_NI.device, rows_NI.dtype)
     # Joined and not padded, because torch 2.6 cannot pad a tensor that has no columns.
@@ -50,7 +50,7 @@ def with_missing_rows(rows_NI: Tensor) -> Tensor:
 
 
 def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:
-    """Return left right (N, O), or (D, N, O) for D pairs, in their dtype."""
+    """Return the matrix product left right (N, O), or (D, N, O) for D pairs of matrices, in their dtype."""
     needs_gradient = torch.is_grad_enabled() and (left_NI.requires_grad or right_IO.requires_grad)
     if needs_gradient or left_NI.dim() != right_IO.dim() or not _is_for_onednn(left_NI, right_IO):
         return torch.matmul(with_missing_rows(left_NI), right_IO)[..., : left_NI.shape[-2], :]
@@ -60,12 +60,12 @@ def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:
 
 
 def summed_outer(left_NI: Tensor, right_NO: Tensor) -> Tensor:
-    """Return left^T right (I, O), the sum of all rows' outer products, or (D, I, O). No gradient is recorded."""
+    """Return left^T right (I, O) or (D, I, O), the sum of the outer products of all rows; for use without gradients."""
     return torch.matmul(with_missing_rows(left_NI).transpose(-1, -2), with_missing_rows(right_NO))
 
 
 def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return x W^T + b for inputs (..., I), like `F.linear`; in bfloat16 where autocast says so."""
+    """Return x W^T + b (..., O) for inputs (..., I), like `F.linear`; under autocast in its dtype."""
     rows_NI, device_type = inputs.flatten(0, -2), inputs.device.type
     if torch.is_autocast_enabled(device_type):
         rows_NI = rows_NI.to(torch.get_autocast_dtype(device_type))
@@ -75,7 +75,7 @@ def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> T
 
 
 def can_pack(weight_OI: Tensor) -> bool:
-    """Return whether oneDNN has a layout of its own for a matrix."""
+    """Return True if oneDNN can multiply with this matrix, so that `packed` can be used."""
     return _is_for_onednn(weight_OI[:1], weight_OI)
 
 
@@ -86,8 +86,10 @@ def packed(weight_OI: Tensor) -> Tensor:
 
 
 def packed_linear(inputs: Tensor, packed_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return what `linear` returns, to the last bit, for float32 inputs (..., I) and a packed matrix, which need not be
-    laid out anew for each product. No gradient is recorded."""
+    """Return the same numbers as `linear`, to the last bit, for float32 inputs (..., I) and a matrix from `packed`.
+
+    This saves laying out the matrix anew for each product. No gradient is recorded.
+    """
     rows_NI = inputs.flatten(0, -2)
     return _onednn_by_parts(rows_NI, packed_OI, bias_O).view(*inputs.shape[:-1], -1)
 
@@ -105,8 +107,8 @@ class Linear(nn.Linear):
 
 
 def _is_for_onednn(rows_NI: Tensor, matrix: Tensor) -> bool:
-    """Return whether oneDNN takes the product: few rows in float32 on a CPU, by a matrix whose rows or columns are
-    contiguous."""
+    """Return True if oneDNN is used for the product: at most `MOST_ROWS` rows in float32 on a CPU, and a matrix whose
+    rows or columns are contiguous."""
     return (
         rows_NI.device.type == "cpu"
         and rows_NI.dtype == matrix.dtype == torch.float32

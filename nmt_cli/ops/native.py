@@ -1,6 +1,6 @@
-"""Call the compiled kernels; `kernels.cpp` is compiled when the package is installed.
+"""Calls the compiled kernels; `kernels.cpp` is compiled when the package is installed.
 
-Each kernel stands beside its formula in the file of its operation. The formulas run wherever the kernels do not, and
+The module of each operation has both its kernel and its plain formula. The formula runs where the kernel cannot, and
 the tests compare the two (docs/adr/0017).
 """
 
@@ -18,27 +18,27 @@ from nmt_cli.ops import compiled
 
 NATIVE, PLAIN = "native", "plain"
 WORK_OF_A_THREAD = 16_384
-"""Numbers below which another thread is not worth its start."""
+"""Least number of tensor elements for which it is worth starting another thread."""
 POINTER, SIZE, COUNT, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
-"""The types of a kernel's arguments."""
+"""The ctypes types of the arguments of kernels."""
 _TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bfloat16"}
 _switched_on = True
 
 
 def is_built() -> bool:
-    """Return whether kernels of this version are installed and can be loaded."""
+    """Return True if kernels of this version are installed and can be loaded."""
     return not isinstance(_library(), str)
 
 
 def why_missing() -> str:
-    """Return a line that says why there are no kernels, what follows, and what to do; an empty line if there are."""
+    """Return a message that says why the kernels cannot be used, what follows, and what to do; empty if they can."""
     library = _library()
     return library if isinstance(library, str) else ""
 
 
 @contextmanager
 def path(name: str) -> Iterator[None]:
-    """Compute with the kernels (`native`), where they are built, or with plain formulas (`plain`) in the block."""
+    """Compute in the block with the kernels, if they are built (`native`), or with the plain formulas (`plain`)."""
     global _switched_on
     before, _switched_on = _switched_on, name == NATIVE
     try:
@@ -48,14 +48,15 @@ def path(name: str) -> Iterator[None]:
 
 
 def takes(tensor: Tensor) -> bool:
-    """Return whether kernels compute with this tensor: they are built, switched on, and for its device and dtype."""
+    """Return True if kernels are used for this tensor: they are built and switched on, and support its device and
+    dtype."""
     known = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
     return known and _switched_on and is_built()
 
 
 def num_chunks(num_rows: int, row_size: int) -> int:
-    """Return into how many chunks `num_rows` rows of `row_size` numbers are divided: one for each thread that has
-    enough to do. A sum over rows has a partial sum for each chunk."""
+    """Return the number of chunks into which a kernel divides `num_rows` rows of `row_size` numbers: one for each
+    thread that has enough to do. A sum over rows has a partial sum for each chunk."""
     return max(1, min(torch.get_num_threads(), num_rows, num_rows * row_size // WORK_OF_A_THREAD))
 
 
@@ -88,7 +89,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 @cache
 def _library() -> ctypes.CDLL | str:
-    """Return the kernels, or why there are none."""
+    """Return the library of kernels, with torch's threads, or the message of `compiled.load`; cached."""
     library = compiled.load()
     if not isinstance(library, str):
         _give_openmp(library)
@@ -96,7 +97,7 @@ def _library() -> ctypes.CDLL | str:
 
 
 def _give_openmp(library: ctypes.CDLL) -> None:
-    """Let the kernels share their work among torch's own threads; where torch has none, one thread does it.
+    """Let the kernels share their work among torch's own threads; if torch has no OpenMP, they use one thread.
 
     torch's OpenMP has many file names and is not always where a library finds it by itself (on ARM it is not).
     """

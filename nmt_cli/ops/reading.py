@@ -1,7 +1,7 @@
-"""The orders in which a bidirectional recurrence reads a batch, step by step.
+"""The order in which a recurrence in one or two directions reads the positions of a batch, step by step.
 
 With gradients all rows are read at every step: their products are one tensor of (T, B) steps (ops/loop_product.py).
-Without gradients the batch is packed: a row leaves when it ends, which saves the steps on padding.
+Without gradients the batch is packed: a row is left out after its end, which saves the steps on padding.
 
 Shapes: B batch, S source, D directions, H hidden, X units of any kind, N the rows of all steps.
 """
@@ -25,24 +25,31 @@ class Reading(Protocol):
     """Number of rows at each step."""
 
     def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
-        """Return the rows of all steps (D, N, X): from left to right, and in a second direction from right to left."""
+        """Return the inputs of all steps, step after step (D, N, X): the first direction reads from left to right, the
+        second from right to left."""
         ...
 
     def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the states of all steps in the order of the source (B, S, DH), and the last state of each direction
-        (B, DH), from the states of each step (D, rows of the step, H)."""
+        """Return the states in the order of the source (B, S, DH), with the directions concatenated, and the last state
+        of each direction (B, DH).
+
+        `states` has a tensor (D, rows of the step, H) for each step.
+        """
         ...
 
 
 def reading_of(lengths_B: Tensor, reversal_BS: Tensor, *, drops: bool) -> Reading:
-    """Return the order for rows of these lengths. `reversal_BS` has, for each position, the position that stands there
-    when a row is read backwards; padding stays at the end. `drops`: a mask of dropout belongs to each row."""
+    """Return the order of reading for rows of these lengths.
+
+    `reversal_BS` has, for each position, the position that takes its place when a row is read backwards; padding stays
+    at the end. With `drops` there are dropout masks, one for each row, so rows must not be reordered.
+    """
     last_B = (lengths_B - 1).clamp(min=0)
     return WholeReading(reversal_BS, last_B) if drops or torch.is_grad_enabled() else PackedReading(reversal_BS, last_B)
 
 
 class WholeReading:
-    """All rows at every step, in their order."""
+    """Reads all rows at every step, in their order."""
 
     def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
         self._reversal_BS, self._last_B = reversal_BS, last_B
@@ -62,7 +69,7 @@ class WholeReading:
 
 
 class PackedReading:
-    """Rows leave when they end; the longest come first. The annotations at padding are undefined."""
+    """Reads rows only until they end, the longest rows first. The annotations at padding are undefined."""
 
     def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
         self._shape, self._last_B = reversal_BS.shape, last_B

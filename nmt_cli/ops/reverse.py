@@ -1,4 +1,4 @@
-"""Reversal of a sequence whose padding stays at the end.
+"""Reversal of padded sequences, with the padding left at the end.
 
 Shapes: B batch, S source, X units.
 """
@@ -13,14 +13,17 @@ from torch.autograd.function import once_differentiable
 
 
 def reversed_in_time(values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
-    """Return values[b, reversal[b, s]] for all b, s; a reversal done twice must change nothing."""
+    """Return values[b, reversal[b, s]] for all b, s (B, S, X).
+
+    `reversal_BS` must be its own inverse: applied twice, it changes nothing.
+    """
     result: Tensor = _Reversed.apply(values_BSX, reversal_BS)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Reversed(torch.autograd.Function):
-    """The gradient is read at the same places. Autograd would add it up place by place, which deterministic kernels on
-    a GPU do by sorting every number's address."""
+    """Reverses values and, in the backward pass, the gradient in the same way. Autograd would add the gradient up
+    element by element, which deterministic kernels on a GPU do by sorting all addresses."""
 
     @staticmethod
     def forward(ctx: Any, values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:

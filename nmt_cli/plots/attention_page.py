@@ -1,4 +1,4 @@
-"""Attention as one self-contained HTML page, and the values that a picture of attention is made of.
+"""Attention as one self-contained HTML page, and the classes for the values that a picture of attention shows.
 
 The page needs no network, no server and no drawing library. The sentences travel as JSON in a script element of a type
 that no browser runs, with every character escaped that could end it; the page shows them as text, never as markup.
@@ -14,28 +14,28 @@ from dataclasses import dataclass
 from importlib import resources
 
 END = "</s>"
-"""The name of the mark that ends the source."""
+"""Label of the mark that ends the source."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One continuation that the search weighed; the score is the accumulated natural log-probability."""
+    """A piece that the search considered after a prefix; the score is the natural log-probability up to this piece."""
 
     text: str
-    """The piece."""
+    """The piece, as text."""
     probability: float
     """Probability of this piece, given those before it."""
     score: float
     prefix: str
     """The text before the piece."""
     kept: bool
-    """True if the beam went on with it."""
+    """Whether the beam kept it for the next step."""
     ended: bool = False
-    """True if it was a whole translation. The best of these was chosen at the end."""
+    """Whether it ended a translation. The best ended one was chosen at the end."""
     beam: int = 0
-    """The number of the prefix in its step: two may be the same text in other pieces."""
+    """Index of the prefix among those of its step, as two prefixes may be the same text in different pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class SearchStep:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPicture:
-    """One sentence pair and how much each target word (a row) attended to each source word (a column), and in a last
-    column to the mark that ends the source."""
+    """A sentence pair and the attention weights of each target word (a row) on each source word (a column), and, in a
+    last column, on the mark that ends the source."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -105,5 +105,5 @@ def _record(picture: AttentionPicture) -> dict[str, object]:
 
 
 def _number(value: float) -> float | None:
-    """Return four decimals, which is more than the page shows; None for what JSON cannot say."""
+    """Return the value rounded to four decimals, more than the page shows; None if it is not finite, as JSON needs."""
     return round(float(value), 4) if math.isfinite(value) else None

@@ -31,8 +31,11 @@ _COLOUR_MAP = "gray"
 def draw_attention(pictures: Iterable[AttentionPicture], path: Path) -> int:
     """Write heat maps as in Bahdanau et al. (2015), Figure 3, white for 1 and black for 0; or the page, for `.html`.
 
-    Words stand in the order of the text, source from left to right, whatever the script. A figure takes as many of the
-    pictures as can be read on it. Return the number of those that are drawn.
+    Words are in the order of the text, source from left to right, whatever the script. A figure has as many of the
+    pictures as can be read on it. Return the number of pictures that are drawn.
+
+    Raises:
+        InputError: there is no picture, the ending is unknown, matplotlib is missing, or the sentences are too long.
     """
     ending = check_picture(path, draws_pages=False)
     drawn = list(pictures) if ending == ".html" else list(_readable(pictures))
@@ -79,7 +82,7 @@ class _Panel:
 
 
 class _Grid:
-    """The places of some panels in rows and columns, as square as it goes, in inches from the upper left."""
+    """The places of panels in rows and columns, as nearly square as possible, in inches from the upper left."""
 
     def __init__(self, panels: Sequence[_Panel]) -> None:
         count = math.ceil(math.sqrt(len(panels)))
@@ -112,7 +115,7 @@ def _readable(pictures: Iterable[AttentionPicture]) -> Iterator[AttentionPicture
 
 
 def _place_panels(figure: Figure, panels: Sequence[_Panel], path: Path) -> None:
-    """Draw the panels, each cell of every heat map of the same size, and one scale for all."""
+    """Draw the panels, with all cells of all heat maps of one size, and one colour scale; `path` is for the error."""
     grid = _Grid(panels)
     if max(grid.width, grid.height) > _WIDEST:
         raise InputError(

@@ -1,4 +1,4 @@
-"""An empty figure in fonts that have its letters, and the file that it is written to. All figures share these."""
+"""The common parts of all figures: an empty figure with fonts for its letters, and the writing to a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PAGE = b"""<!DOCTYPE html>
 
 @contextmanager
 def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
-    """Yield an empty figure, free of the user's settings, with installed fonts for these texts."""
+    """Yield an empty figure that ignores the user's matplotlib settings, with installed fonts for these texts."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -100,7 +100,7 @@ def _font_for(letter: str) -> str:
 
 @contextmanager
 def _skipping_bad_fonts() -> Iterator[None]:
-    """Pass over a font file that matplotlib cannot read: there are others."""
+    """Ignore the error of a font file that matplotlib cannot read, as there are other fonts."""
     try:
         yield
     except (OSError, RuntimeError, ValueError):
@@ -108,15 +108,19 @@ def _skipping_bad_fonts() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Replace characters that no font or XML file can hold: controls, lone surrogates, noncharacters."""
+    """Return the text with U+FFFD for characters that no font or XML file can hold: controls, lone surrogates,
+    noncharacters."""
     return "".join(
         "\ufffd" if unicodedata.category(c) in {"Cc", "Cs"} or ord(c) & 0xFFFE == 0xFFFE else c for c in text
     )
 
 
 def save(figure: Figure, path: Path, *, reload_seconds: int = 0) -> None:
-    """Write the figure; one that is very large gets fewer dots an inch, to fit into memory. A page reloads itself where
-    seconds are given."""
+    """Write the figure as .png, .svg or .html, by the ending of the path.
+
+    A very large figure gets fewer dots per inch, to fit into memory. A page reloads itself after `reload_seconds`, if
+    these are not 0.
+    """
     width, height = figure.get_size_inches()
     dots = min(160.0, 14_000 / max(width, height), math.sqrt(60_000_000 / (width * height)))
     is_png = path.suffix.lower() == ".png"
@@ -140,10 +144,12 @@ def save(figure: Figure, path: Path, *, reload_seconds: int = 0) -> None:
 
 
 def check_picture(path: Path, *, draws_pages: bool = True) -> str:
-    """Return the ending of a picture's name: .png, .svg or .html. Call this before the work that it shows.
+    """Return the ending of a picture's name: .png, .svg or .html. Call this before the work that the picture shows.
+
+    `draws_pages` says whether matplotlib draws the .html page too.
 
     Raises:
-        InputError: it is another; matplotlib is not there, which all need but a page that it does not draw.
+        InputError: the ending is another one; or matplotlib is missing, and the picture needs it.
     """
     ending = path.suffix.lower()
     if ending not in (".png", ".svg", ".html"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OF_DIRECTION = "bleu_"
-"""Beginning of the name of a score of one direction, which its two languages follow."""
+"""Beginning of the name of the score of one direction; the two languages of the direction follow it."""
 _COLOURS = ("#1f5fa8", "#c2571a", "#2c7a4b", "#8a3d8f", "#b08900", "#4a4a4a", "#c23b5a", "#1b8a94")
 
 
@@ -32,10 +32,18 @@ class LengthBucket:
 
 
 def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, *, reload_seconds: int = 0) -> None:
-    """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other.
+    """Write the learning curves of runs: losses on one panel, BLEU and chrF (if there are any) on a second one.
 
-    Of a model of several directions, the other panel has the mean and the BLEU of each direction. On a page the panels
-    stand one below the other, so that they can be read on a telephone. It reloads itself where seconds are given.
+    For a model of several directions, the second panel has the mean BLEU and the BLEU of each direction. On an .html
+    page one panel is below the other, so that they can be read on a telephone.
+
+    Args:
+        runs: the records of the metrics file of each run, by the name of the run.
+        path: the picture.
+        reload_seconds: seconds after which a page reloads itself; 0 for never.
+
+    Raises:
+        InputError: there is no loss yet, the ending is unknown, or matplotlib is missing.
     """
     check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
@@ -73,7 +81,13 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, 
 
 
 def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> None:
-    """Write the BLEU of each system by source length, with confidence bands. Empty buckets are left out."""
+    """Write the BLEU of each system by source length, with confidence bands; `curves` has the buckets by system.
+
+    Empty buckets are left out.
+
+    Raises:
+        InputError: there are no sentences, the ending is unknown, or matplotlib is missing.
+    """
     check_picture(path)
     filled = {name: [bucket for bucket in buckets if bucket.count] for name, buckets in curves.items()}
     ranges = sorted({(bucket.low, bucket.high) for buckets in filled.values() for bucket in buckets})
@@ -98,13 +112,13 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
 
 
 def _directions(records: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the directions of which the records have a score each, in the order of their first record."""
+    """Return the directions that have a score of their own in the records, in the order of the first one of each."""
     keys = dict.fromkeys(key for record in records for key in record if key.startswith(OF_DIRECTION))
     return [key.removeprefix(OF_DIRECTION) for key in keys]
 
 
 def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:
-    """Return steps and values from the records of these events in which both are finite numbers."""
+    """Return the steps, and the values of a field, from the records of some events in which both are finite numbers."""
     points = [
         (_number(record.get("step")), _number(record.get(field))) for record in records if record.get("event") in events
     ]
@@ -144,7 +158,7 @@ def _style_axes(axes: Axes, x_label: str, y_label: str) -> None:
 
 
 def _keep_to_scores(axes: Axes) -> None:
-    """Let the axis of a score show nothing below 0 or above 100, where there is none, and marks at its ends whole."""
+    """Cut the axis of a score off below 0 and above 100, and draw marks at its ends whole."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 0.0), min(high, 100.0))
     for line in axes.get_lines():

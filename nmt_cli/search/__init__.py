@@ -1,4 +1,4 @@
-"""Builds whole hypotheses from a model of the next piece.
+"""Beam search and sampling with any model that predicts the next piece.
 
-The model is a Protocol here: a table of probabilities will do.
+The model is a Protocol here (`StepModel`): a table of probabilities will do.
 """

@@ -17,19 +17,19 @@ from nmt_cli.search.hypothesis import SearchState
 
 
 class AttentionHistory(NamedTuple):
-    """The attention weights of a partial hypothesis: those of its last piece, and the history before it.
+    """Attention weights of a partial hypothesis, as a linked list: its last piece, and the history before that piece.
 
-    Hypotheses share the histories that they have in common, so a step copies nothing.
+    Hypotheses with a common beginning share its history, so a step copies nothing.
     """
 
     before: AttentionHistory | None
     weights_RS: Tensor
-    """The recorded weights of a step."""
+    """Attention weights of all recorded rows at the step of the last piece."""
     row: int
-    """The row of this hypothesis among them."""
+    """Row of this hypothesis in `weights_RS`."""
 
     def stacked(self) -> Tensor:
-        """Return the weights (T, S) of all pieces. What a step had less of source padding is 0."""
+        """Return the weights (T, S) of all pieces. S is the largest source width of a step; padding is 0."""
         links = [self]
         while (before := links[-1].before) is not None:
             links.append(before)
@@ -46,19 +46,19 @@ class ActiveSentences:
     sentences: list[int]
     """The number of each sentence in the search."""
     first_columns: list[int]
-    """The first own column of each sentence in the prefixes. Columns before it are padding."""
+    """Column of `prefixes_LKT` at which each sentence begins. Columns before it are padding."""
     prefixes_LKT: Tensor
-    """The pieces of each partial hypothesis."""
+    """Piece ids of each partial hypothesis, without <s>, aligned at the right."""
     totals_LK: Tensor
-    """Their log-probabilities, in nats, with the bonuses of terms."""
+    """Log-probability of each partial hypothesis, in nats, with the bonuses of terms."""
     last_ids_N: Tensor
     """The last piece of each row, which is the input of the next step."""
     state: SearchState
     """The model's state of all rows."""
     attention_N: Sequence[AttentionHistory | None] | None = None
-    """The attention of each row, which is None where it is not recorded; or None, if no sentence has needed it."""
+    """Attention history of each row, None for a row that is not recorded; None instead of a list if no row is."""
     constraint_state: ConstraintState | None = None
-    """State of the rows among the constraints; None where no sentence of the search has any."""
+    """Constraint state of the rows; None if no sentence of the search has constraints."""
 
     @property
     def width(self) -> int:
@@ -66,22 +66,22 @@ class ActiveSentences:
         return self.totals_LK.shape[1]
 
     def prefix(self, place: int, rank: int) -> list[int]:
-        """Return the pieces of the partial hypothesis in row `rank` of a sentence, without <s>."""
+        """Return the piece ids of row `rank` of the sentence at index `place`, without <s>."""
         prefix: list[int] = self.prefixes_LKT[place, rank, self.first_columns[place] :].tolist()
         return prefix
 
     def next_length(self, place: int) -> int:
-        """Return the length of each hypothesis of a sentence after the next step, with </s>."""
+        """Return the number of pieces, </s> included, of the hypotheses of a sentence after the next step."""
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
     def histories(self) -> Sequence[AttentionHistory | None]:
-        """Return the attention of each row, which is None before its first piece, and where it is not recorded."""
+        """Return the attention history of each row; None for a row that has no piece yet or is not recorded."""
         return self.attention_N or [None] * self.totals_LK.numel()
 
     def add_weights(self, weights_NS: Tensor, recorded: Set[int]) -> None:
-        """Append the attention weights of one more piece in the rows of some sentences.
+        """Append the attention weights of the next piece to the histories of the sentences in `recorded`.
 
-        The padding of the sources may differ from before.
+        The source width may differ from that of earlier pieces.
         """
         width = self.width
         rows = [
@@ -106,15 +106,15 @@ class ActiveSentences:
         state: SearchState,
         constraint_state: ConstraintState | None,
     ) -> ActiveSentences:
-        """Return the sentences that stay after a step, with one more piece in each row.
+        """Return the sentences that continue after a step, with one more piece in each row.
 
         Args:
-            stay: places of the sentences that go on.
-            rows_LK: the rows from which the hypotheses of these sentences come, best first.
-            pieces_LK: their new pieces.
-            totals_LK: their log-probabilities.
-            state: of the model after the step, of all rows.
-            constraint_state: of the new rows.
+            stay: indices of the sentences that continue.
+            rows_LK: for each new hypothesis of these sentences, best first, the row that it extends.
+            pieces_LK: the new piece of each hypothesis.
+            totals_LK: the log-probability of each hypothesis, in nats.
+            state: the model's state after the step, for all rows of the step.
+            constraint_state: the constraint state of the new rows; None without constraints.
         """
         rows_N, last_ids_N, shape = rows_LK.flatten(), pieces_LK.flatten(), rows_LK.shape
         rows_stay = len(stay) == len(self.sentences) and shape[1] == self.width

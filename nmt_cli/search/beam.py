@@ -35,36 +35,37 @@ from nmt_cli.search.hypothesis import (
 )
 
 ASK_AFTER = 8
-"""Steps of a sentence after which `is_endless` is asked, again and again."""
+"""Interval, in pieces of a sentence, at which `is_endless` is called."""
 REFILL = 4
-"""Waiting sentences enter when one place in four is free. A few alone would cost slow steps of few rows."""
+"""Waiting sentences enter only when at least one place in `REFILL` is free. They take their first step by themselves,
+and a step of few rows is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One extension that a step considered, for those who watch the search."""
+    """An extension by one piece that a step of the search considered, for an `Observer`."""
 
     prefix: tuple[int, ...]
     piece: int
     log_prob: float
-    """Log-probability of this piece."""
+    """Log-probability of this piece, in nats."""
     total: float
-    """Log-probability of the whole prefix with this piece."""
+    """Log-probability of the whole prefix with this piece, in nats."""
     kept: bool
-    """The search goes on with it."""
+    """True if the search continues with this extension."""
     ended: bool
-    """It is a hypothesis: it ends with </s>, or at the limit of its length."""
+    """True if this extension is a finished hypothesis: it ends with </s>, or at its length limit."""
 
 
 Observer = Callable[[int, list[Candidate]], None]
-"""Called after each step with the sentence's number and its candidates, best first."""
+"""Called after each step for each active sentence, with the sentence's number and its candidates, best first."""
 
 
 class NewSentences(NamedTuple):
     """Encoded sentences that enter the search."""
 
     numbers: Sequence[int]
-    """Their names in the results."""
+    """Number of each sentence, by which the results name it."""
     max_lengths: Sequence[int]
     """The most pieces of a hypothesis of each sentence, </s> included."""
     state: SearchState
@@ -74,9 +75,11 @@ class NewSentences(NamedTuple):
 
 
 IsEndless = Callable[[int, Sequence[int]], bool]
-"""Returns True if the translations of a sentence that begin with these pieces only repeat themselves."""
+"""Called with a sentence's number and the first pieces of a translation. Returns True if every translation that begins
+with these pieces repeats itself without end."""
 NextSentences = Callable[[int], NewSentences | None]
-"""Returns at most the given number of waiting sentences, or None. After None it is asked again at the next step."""
+"""Returns at most the given number of sentences that enter the search, or None. After None it is called again at the
+next step."""
 
 
 @torch.inference_mode()
@@ -98,10 +101,10 @@ def beam_search(
     The search ends when all sentences are done and none waits. A sentence is done when it has as many finished
     hypotheses as its beam is wide, or when no unfinished one can still enter its n best.
 
-    `masks` keeps sentences within their constraints, which it knows by the numbers of the sentences. The search of a
+    `masks` applies the constraints of each sentence, which it finds by the number of the sentence. The search of a
     sentence without constraints is the same with and without masks.
 
-    Where `is_endless` is True of all partial hypotheses of a sentence, its limit of length is the next step.
+    If `is_endless` returns True for all partial hypotheses of a sentence, they are cut after the next piece.
     """
     search = _Search(model, vocabulary, options, observe, masks, is_endless)
     active: ActiveSentences | None = None
@@ -122,7 +125,7 @@ def beam_search(
 
 @dataclass(slots=True)
 class _Search:
-    """The values that all steps of a search share."""
+    """One beam search: its steps, and the values that they share."""
 
     model: StepModel
     vocabulary: Vocabulary
@@ -138,7 +141,10 @@ class _Search:
     """Active sentences whose attention weights are recorded."""
 
     def begin(self, new: NewSentences) -> ActiveSentences:
-        """Return sentences before their first step."""
+        """Register new sentences, and return them before their first step.
+
+        The model has then read the pieces that their constraints prescribe as the beginning.
+        """
         sentences = new.numbers
         self.max_lengths |= zip(sentences, new.max_lengths, strict=True)
         self.finished |= {sentence: [] for sentence in sentences}
@@ -159,7 +165,7 @@ class _Search:
         return active
 
     def _read(self, active: ActiveSentences, beginnings: Sequence[tuple[int, ...]]) -> None:
-        """Let the model read the first pieces of each sentence, with one row each."""
+        """Let the model read the given first pieces of each sentence (one row each), and update `active` in place."""
         longest = max(map(len, beginnings), default=0)
         if longest == 0:
             return
@@ -180,7 +186,7 @@ class _Search:
                 active.add_weights(weights_NTS[:, column], self.recorded & begun)
 
     def join(self, active: ActiveSentences, new: ActiveSentences) -> ActiveSentences:
-        """Return the sentences of both together; both have the same number of rows for each sentence."""
+        """Return `active` and `new` as one batch; both must have the same number of rows for each sentence."""
         # Columns before the oldest sentence belong to none. Both parts end with the same column.
         past = [min(part.first_columns) for part in (active, new)]
         steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((active, new), past, strict=True)]
@@ -203,7 +209,10 @@ class _Search:
         )
 
     def advance(self, active: ActiveSentences) -> Generator[tuple[int, list[Hypothesis]], None, ActiveSentences | None]:
-        """Do one step: yield the sentences that are done, and return the others, if there are any."""
+        """Do one step.
+
+        Yield each sentence that is done, with its hypotheses; return the other sentences, or None if there are none.
+        """
         (num_active, width), beam_size = active.totals_LK.shape, self.options.beam_size
         first_rows_L1 = torch.arange(num_active).unsqueeze(1) * width
 
@@ -276,7 +285,7 @@ class _Search:
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
     def _end_repetitions(self, active: ActiveSentences) -> None:
-        """End the sentences whose partial hypotheses all repeat themselves, with the pieces of this step."""
+        """Make this step the last one of each sentence whose partial hypotheses all repeat themselves without end."""
         if self.is_endless is None:
             return
         for place, sentence in enumerate(active.sentences):
@@ -299,7 +308,7 @@ class _Search:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
         Returns:
-            Which of the first K candidates these are.
+            A mask (L, K), True at those of the first K candidates that end.
         """
         width = self.options.beam_size
         ends_LK = pieces_LC[:, :width] == self.vocabulary.eos

@@ -1,7 +1,7 @@
-"""One step of a beam search within the constraints of its sentences.
+"""One step of a beam search under the constraints of its sentences.
 
-The search asks for three things only: what the model predicts, what of it is allowed (`bounded`), and the state of the
-constraints after its choice (`after`). `constraint_masks.py` has the rules.
+The search calls three functions: `predict` returns the prediction of the model, `bounded` applies the constraints to
+it, and `after` returns the constraint state of the chosen extensions. The rules are in `constraint_masks.py`.
 
 Shapes: L active sentences, K beam, N = L x K rows, M rows or extensions among them, V vocabulary, S source.
 """
@@ -26,22 +26,26 @@ class ConstrainedStep(NamedTuple):
     step_masks: StepMasks
 
     def bounded(self, log_probs_NV: Tensor, prefixes_LKT: Tensor, totals_LK: Tensor) -> Tensor:
-        """Apply masks and bonuses to the log-probabilities of the next pieces in place, and return those of the
-        rows (L, K) with what all their other pieces lose."""
+        """Apply masks and bonuses to `log_probs_NV` in place, and return `totals_LK` plus `StepMasks.others_N`.
+
+        `others_N` belongs to all pieces outside of a term, and is added to the total of a row instead of to V pieces.
+        """
         self.masks.apply(self.step_masks, self.state, prefixes_LKT.flatten(0, 1), log_probs_NV)
         return totals_LK + self.step_masks.others_N.view_as(totals_LK)
 
     def after(self, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
-        """Return the state of row `rows_M[i]` extended by the piece `pieces_M[i]`."""
+        """Return the constraint state of M extensions: row `rows_M[i]` extended by the piece `pieces_M[i]`."""
         return self.masks.advanced(self.step_masks, self.state, rows_M, pieces_M)
 
 
 def predict(
     model: StepModel, active: ActiveSentences, masks: ConstraintMasks | None
 ) -> tuple[Prediction, ConstrainedStep | None]:
-    """Return what the model predicts after the last pieces, and the constraints, where there are any.
+    """Return the prediction of the model after the last piece of each row, and the constraints of the step or None.
 
-    Constraints hide positions of the source, and have some rows read another piece or make a second pass."""
+    Under constraints, some source positions are hidden from the attention, some rows read another piece than their last
+    one, and some rows make a second pass through the model.
+    """
     state = active.constraint_state
     if masks is None or state is None:
         return model.step(active.last_ids_N, active.state), None

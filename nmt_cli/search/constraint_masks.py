@@ -41,14 +41,14 @@ DISCOUNT = math.log(0.3)
 """Added to the logarithm of the attention on a term, for a term that the model would not generate. With 0.1 the words
 of a term were repeated 352 times in Multi30K's dev set, with 0.3 288 times (docs/studies/glossary.md)."""
 DISCOUNT_UNKNOWN = math.log(0.6)
-"""Added for a form that the model does not know. Only the attention finds its place. Ten such words: 86.82 BLEU with
-0.3, 92.12 with 0.6, 93.65 with 1.0, which cost other terms more."""
+"""Replaces `DISCOUNT` for a form that the model does not know, whose place only the attention finds. Ten such words:
+86.82 BLEU with 0.3, 92.12 with 0.6, 93.65 with 1.0, which cost other terms more."""
 WANTED = math.log(0.3)
-"""Log-probability of a term's first piece from which a row generates it, wherever it attends. With 0.5: 43.83 BLEU and
-268 repeated words, with 0.3 43.95 and 263."""
+"""Least log-probability of a term's first piece at which a row generates the term, wherever the row attends. With 0.5:
+43.83 BLEU and 268 repeated words, with 0.3 43.95 and 263."""
 UNKNOWN = math.log(1e-3)
-"""Probability of the first piece of a form below which the model reads its own best piece instead of the form. The
-value was not varied; the rule as such kept 189 of 375 lines the same apart from the word, 110 without it."""
+"""Log-probability of the first piece of a form below which the model reads its own best piece instead of the form. The
+value was not varied. With the rule, 189 of 375 lines stayed the same apart from the word; without it, 110."""
 HALF = math.log(0.5) + 1e-3
 """A piece with a larger log-probability is the best of its row, whatever the others have. Not tuned."""
 MOST = 1 - 1e-4
@@ -85,7 +85,7 @@ class ConstraintMasks:
         self._source: TermPositions | None = None
 
     def start(self, sentences: Sequence[int]) -> ConstraintState:
-        """Return the state of sentences with one row each, whose beginnings have been generated."""
+        """Return the constraint state of sentences that have one row each and have generated their beginnings."""
         own = [self._constraints[sentence] for sentence in sentences]
         sentences_N, none_N = torch.tensor(sentences), torch.zeros(len(sentences), dtype=torch.long)
         is_term_NJ = self._terms.roots_XJ[sentences_N] > 0
@@ -112,21 +112,25 @@ class ConstraintMasks:
         return (self._weight or 0.0) * sum(term.size for term in self._constraints[sentence].terms)
 
     def input_ids(self, state: ConstraintState, ids_N: Tensor) -> Tensor:
-        """Return the pieces (N) that the model reads at the next step; `ids_N` are the last pieces of the rows.
+        """Return the pieces (N) that the model reads at the next step.
 
-        They differ within a form that the model does not know."""
+        These are `ids_N`, the last pieces of the rows, except after a piece of a form that the model does not know.
+        """
         return torch.where(state.read_instead_N != NO_PIECE, state.read_instead_N, ids_N)
 
     def frozen_rows(self, state: ConstraintState) -> Tensor:
-        """Return the numbers (M) of the rows within a form for which the model reads another piece.
+        """Return the numbers (M) of the rows in the middle of a form in whose place the model reads another piece.
 
-        Their model state stays as it was before the form until the form is complete."""
+        The model state of such a row does not change until the form is complete.
+        """
         return (self._is_within(state) & (state.read_instead_N != NO_PIECE)).nonzero().squeeze(1)
 
     def hidden_positions(self, state: ConstraintState) -> Tensor | None:
-        """Return True at the source positions (N, S) to which rows must not attend, or None where there are none.
+        """Return a mask (N, S), True at source positions to which a row must not attend.
 
-        Within a term these are all other positions, elsewhere the positions of generated terms."""
+        A row in the middle of a form attends only to the term of that form. For other rows, positions that belong to
+        generated terms alone are hidden. Returns None before the first step of the search, and with a weight.
+        """
         if self._source is None or self._weight is not None:
             return None
         generated_NS = self._source.of_terms_alone(state.sentences_N, state.ends_NJ >= 0)
@@ -135,13 +139,15 @@ class ConstraintMasks:
         return torch.where(self._is_within(state).unsqueeze(1), ~own_NS, generated_NS)
 
     def _is_within(self, state: ConstraintState) -> Tensor:
-        """Return True at the rows (N) that are in the middle of a form."""
+        """Return a mask (N), True for rows that are in the middle of a form."""
         return (state.nodes_N > 0) & ~self._terms.is_form_Q[state.nodes_N]
 
     def term_attention(self, state: ConstraintState, log_probs_NV: Tensor, weights_NS: Tensor) -> TermAttention:
-        """Return the attention (N, J) of each row on its terms after a step, and the rows that need a second pass.
+        """Return the attention of each row on the terms that it may begin, and the terms of its second pass, if any.
 
-        `weights_NS` are the attention weights of the step. `hidden_in_second_pass` and `with_second_pass` follow."""
+        `log_probs_NV` and `weights_NS` are the prediction and the attention weights of the step. For a second pass,
+        call `hidden_in_second_pass`, `second_pass_counts` and `with_second_pass` next.
+        """
         if self._source is None:
             self._source = self._terms.positions(weights_NS.shape[1])
         source, sentences_N = self._source, state.sentences_N
@@ -168,32 +174,34 @@ class ConstraintMasks:
         return TermAttention(attention_NJ, begun_N, again_NJ, is_owed_N, no_rows_M, log_probs_NV[:0])
 
     def _would_end(self, log_probs_NV: Tensor, is_asked_N: Tensor, is_last_N: Tensor) -> Tensor:
-        """Return True at the rows (N) of `is_asked_N` that would end.
+        """Return a mask (N), True for those rows of `is_asked_N` that would end.
 
-        Their best piece is </s>, or a full stop while they attend to the last word of the source."""
+        Their best piece is </s>, or a full stop while they attend to the last word of the source.
+        """
         stop_N = log_probs_NV[:, self._finals].amax(dim=1)
         end_N = torch.where(is_last_N, stop_N, log_probs_NV[:, self._eos])
         best_N = best_log_probs(log_probs_NV, is_asked_N, end_N)
         return is_asked_N & (end_N >= best_N)
 
     def _first(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
-        """Return the log-probabilities (N, J, D) of the first pieces of each term; any where there is no term."""
+        """Return the log-probabilities (N, J, D) of the first pieces of each term; arbitrary where there is no term."""
         pieces_NJD = self._terms.first_XJD[sentences_N]
         return log_probs_NV.gather(1, pieces_NJD.flatten(1)).view(pieces_NJD.shape)
 
     def hidden_in_second_pass(self, state: ConstraintState, attention: TermAttention, rows_M: Tensor) -> Tensor:
-        """Return True at all source positions (M, S) except the terms to which the rows attend in their second pass."""
+        """Return a mask (M, S), False only at the source positions to which each row attends in its second pass."""
         assert self._source is not None
         return ~self._source.of_terms(state.sentences_N[rows_M], attention.again_NJ[rows_M])
 
     def second_pass_counts(
         self, state: ConstraintState, attention: TermAttention, rows_M: Tensor, log_probs_MV: Tensor, first_NV: Tensor
     ) -> Tensor:
-        """Return True at the rows (M) whose second pass counts, because they generate a term.
+        """Return a mask (M), True for rows whose second pass replaces the first, because they generate a term.
 
         `first_NV` are the log-probabilities of the first pass, `log_probs_MV` of the second. The first piece of a form
-        may begin other words too, so a form of several pieces must be likely in both passes. A form of one piece would
-        be forbidden otherwise, so the row generates it anyway.
+        may begin other words too, so a form of several pieces must be likely in both passes. A form of one piece must
+        be likely in the first pass only, because the row could not generate that piece otherwise. Rows that must begin
+        a term now always count.
         """
         sentences_M, again_MJ1 = state.sentences_N[rows_M], attention.again_NJ[rows_M].unsqueeze(2)
         roots_MJ = self._terms.roots_XJ[sentences_M]
@@ -282,11 +290,11 @@ class ConstraintMasks:
             _keep_only(log_probs_NV[row], list(self._opening(state, row)))
 
     def _opening(self, state: ConstraintState, row: int) -> Mapping[int, int]:
-        """Return the pieces that the opening of a row allows, and the state after each of them."""
+        """Return the pieces that the opening of a row allows next, each with the state of the opening after it."""
         return self._constraints[int(state.sentences_N[row])].opening[int(state.openings_N[row])]
 
     def advanced(self, masks: StepMasks, state: ConstraintState, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
-        """Return the state of extended rows: row `rows_M[i]` extended by the piece `pieces_M[i]`."""
+        """Return the constraint state of M extensions: row `rows_M[i]` extended by the piece `pieces_M[i]`."""
         terms, nodes_M, begun_M = self._terms, masks.nodes_N[rows_M], masks.begun_N[rows_M]
         before = state.select(rows_M)
         is_next_MD = terms.pieces_QD[nodes_M] == pieces_M.unsqueeze(1)
@@ -328,10 +336,11 @@ def _read_instead(attention: TermAttention, pieces_ND: Tensor, best_of_form_N: T
 
 
 def best_log_probs(log_probs_NV: Tensor, is_asked_N: Tensor, known_N: Tensor, must_N: Tensor | None = None) -> Tensor:
-    """Return the log-probability of the best piece of each row (N) that is asked for; any above `known_N` elsewhere.
+    """Return the log-probability (N) of the best piece of each row, as far as is needed to compare it with `known_N`.
 
-    `known_N` are the log-probabilities of some pieces. Above a half they are the best, and below 1 / V they are not, so
-    few rows have to be looked through. In rows of `must_N` the best counts also if it is another piece.
+    `known_N` is the log-probability of one piece of each row. A piece with a probability above a half is the best of
+    its row. One below 1 / V is not, and 0 is returned in place of the best. So few rows are searched through all V
+    pieces. In rows of `must_N` the true best is always returned. Rows outside of `is_asked_N` get arbitrary values.
     """
     is_open_N = known_N > -math.log(log_probs_NV.shape[1]) - 0.1
     if must_N is not None:

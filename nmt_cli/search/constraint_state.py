@@ -14,24 +14,26 @@ from nmt_cli.search.hypothesis import GeneratedTerm
 
 
 class ConstraintState(NamedTuple):
-    """The state of each row among the constraints of its sentence: which terms it has generated, and where."""
+    """Progress of each row through the constraints of its sentence: which terms it has generated, and where."""
 
     sentences_N: Tensor
     lengths_N: Tensor
-    """Pieces of each row."""
+    """Number of pieces of each row."""
     openings_N: Tensor
-    """State of the opening."""
+    """State of each row in its opening (see `Constraints.opening`); `FREE` once the opening is spelt."""
     nodes_N: Tensor
     """The node of the last piece in the trie of the term that is being generated or just has been; else 0."""
     terms_N: Tensor
-    """This term."""
+    """Number of the term that the row began last; 0 before the first."""
     begins_NJ: Tensor
     ends_NJ: Tensor
-    """The first piece of each term, and the piece after its last: -1 until it is generated, 0 if there is no term."""
+    """Index of the piece after the last of each term; `begins_NJ` has the index of its first piece. -1 until the term
+    is generated, 0 if there is no term."""
     read_instead_N: Tensor
-    """The piece that the model reads in the place of this term, or -1."""
+    """The piece that the model reads in place of the form that is being generated or just has been; -1 if it reads the
+    form itself."""
     bonus_N: Tensor
-    """Share of the row's total that the model did not give."""
+    """Part of the row's total that comes from masks and bonuses and not from the model, in nats."""
     unranked_N: Tensor
     """The part of `bonus_N` that does not count when the finished hypotheses are ranked."""
     pending_N: Tensor
@@ -42,32 +44,32 @@ class ConstraintState(NamedTuple):
         return ConstraintState(*(tensor[rows_M] for tensor in self))
 
     def join(self, other: ConstraintState) -> ConstraintState:
-        """Return the rows of both, one after the other."""
+        """Return the rows of both states as one, with the rows of `other` last."""
         return ConstraintState(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
     def generated_terms(self, row: int) -> tuple[GeneratedTerm, ...]:
-        """Return the terms that a row has generated, with their pieces."""
+        """Return the terms that a row has generated, with the positions of their pieces."""
         places = zip(self.begins_NJ[row].tolist(), self.ends_NJ[row].tolist(), strict=True)
         return tuple(GeneratedTerm(number, begin, end) for number, (begin, end) in enumerate(places) if end > 0)
 
 
 class StepMasks(NamedTuple):
-    """The pieces that terms allow each row at one step, and the bonuses of their log-probabilities."""
+    """Pieces that begin or continue a term at one step, for each row, and the changes of log-probabilities."""
 
     nodes_N: Tensor
-    """The node whose pieces begin a term or go on with it; 0 where there is none."""
+    """Node of a trie whose next pieces begin or continue a term; 0 if there is none."""
     begun_N: Tensor
-    """The term that these pieces begin, or -1."""
+    """Number of the term that these pieces begin; -1 if they begin none."""
     is_bound_N: Tensor
     """True if the row must generate one of these pieces."""
     log_probs_ND: Tensor
-    """Their log-probabilities under the model."""
+    """Log-probabilities of these pieces under the model."""
     gains_N: Tensor
-    """Addition to their log-probabilities."""
+    """Value to add to the log-probabilities of these pieces."""
     others_N: Tensor
-    """Addition to the log-probabilities of all other pieces."""
+    """Value to add to the log-probabilities of all other pieces."""
     read_instead_N: Tensor
-    """The piece that the model reads if a term begins, or -1 where that is the term."""
+    """The piece that the model reads in place of a term that begins now; -1 if it reads the term itself."""
     is_late_N: Tensor
     """True if the term begins after a second pass."""
 
@@ -78,12 +80,12 @@ class TermAttention(NamedTuple):
     weights_NJ: Tensor
     """The attention on each term; -1 on one that the row may not begin."""
     begun_N: Tensor
-    """The term that the row may begin, or -1."""
+    """Number of the term that the row may begin now; -1 for none."""
     again_NJ: Tensor
-    """True at the terms to which the row attends in a second pass."""
+    """True at the terms to which the row attends in a second pass; False everywhere if it needs none."""
     is_owed_N: Tensor
     """True if the row has to begin a term now."""
     rows_M: Tensor
-    """The rows that have made a second pass."""
+    """The rows whose second pass has replaced the first."""
     log_probs_MV: Tensor
-    """Log-probabilities that the model predicted for these rows in it."""
+    """Log-probabilities of the next piece of these rows in their second pass."""

@@ -1,8 +1,8 @@
-"""Constraints on the translation of a sentence: its beginning, and terms that it must hold.
+"""Constraints on the translation of a sentence: its beginning, and terms that it must contain.
 
 The beginning has two parts: pieces that the model reads before the search (`beginning`), and an automaton over pieces
-that spells the rest of an unfinished word (`opening`). A term stands at some places of the source and has one
-or several forms in the target.
+that spells the rest of an unfinished word (`opening`). A term has some positions in the source and one or
+several *forms*: translations in pieces.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ FREE = -1
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the source."""
+    """A term of the source whose translation is given."""
 
     places: tuple[int, ...]
     """The positions of its pieces in the source."""
     forms: tuple[tuple[int, ...], ...]
     """The pieces of each of its translations, one of which is to be generated."""
     is_known: bool = False
-    """True if the model always reads the generated form. In the place of other forms, it reads its own best piece if it
-    would never generate them."""
+    """True if the model always reads the form that has been generated. If False, it reads its own best piece in
+    place of a form to which it gives almost no probability."""
 
     @cached_property
     def size(self) -> int:
-        """Pieces of the longest form."""
+        """Number of pieces of the longest form."""
         return max(map(len, self.forms))
 
 
@@ -44,7 +44,7 @@ class Constraints:
     search starts in state 0. In state `FREE` every piece is allowed."""
     terms: tuple[Term, ...] = ()
     keeps_numbers: bool = False
-    """True if the translation may only have the digits of terms and of its beginning."""
+    """True if the translation may have digits only in its terms and in its beginning."""
     words: tuple[int, ...] = ()
     """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is
     the sum over its pieces."""

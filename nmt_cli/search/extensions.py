@@ -1,4 +1,4 @@
-"""The best pieces that may follow the rows of a beam.
+"""Finds the best extensions of the rows of a beam by one piece.
 
 Shapes: L active sentences, K beam, V vocabulary, C candidates, N = L x K rows, F folds, M places of the folded
 vocabulary.
@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt_cli.ops.log_softmax import fold
 
 FOLDS = 32
-"""Number of pieces of which only the best is looked at first."""
+"""Number of pieces in each place of the folded vocabulary, which is represented by its best piece at first."""
 
 
 def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -23,7 +23,7 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
     These are three tensors (L, C): total log-probabilities, the rows that are extended (0 to K - 1), and the pieces.
 
     Sorting all K x V would take most of the time. So the vocabulary is divided into M places of `FOLDS` pieces. First
-    the best piece of each place is found. The `count` best extensions can only stand in the `count` places whose best
+    the best piece of each place is found. The `count` best extensions can only be in the `count` places whose best
     is highest.
     """
     (num_active, width), vocab_size = totals_LK.shape, log_probs_NV.shape[1]

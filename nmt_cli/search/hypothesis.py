@@ -14,14 +14,14 @@ from torch import Tensor
 
 
 class GeneratedTerm(NamedTuple):
-    """A term of the constraints in a hypothesis."""
+    """A required term that a hypothesis contains, and its place."""
 
     term: int
     """The number of the term among its sentence's terms."""
     begin: int
-    """The number of its first piece in the translation."""
+    """Index of its first piece in the hypothesis."""
     end: int
-    """The number of the piece after its last."""
+    """Index of the piece after its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,19 @@ class Hypothesis:
     log_prob: float
     """Sum over the pieces and </s>, in nats, before any length penalty."""
     score: float
-    """`log_prob`, and what the weight of terms or an unknown form added to it, divided by the length penalty."""
+    """`log_prob` plus the bonuses of a term weight or an unknown form, divided by the length penalty."""
     ended: bool
-    """False: cut at the length limit."""
+    """True if it ended with </s>; False if it was cut, as at the length limit."""
     weights_TS: Tensor | None = None
     """Attention weights of each piece, and of </s> where it ended; None where they were not asked for."""
     generated_terms: tuple[GeneratedTerm, ...] = ()
-    """Terms of its constraints that it has."""
+    """The required terms that it contains."""
 
     def without(self, begin: int, end: int) -> Hypothesis:
-        """Return the hypothesis without some pieces, none of which belongs to a term. Its scores stay."""
+        """Return the hypothesis without the pieces from `begin` up to `end`; its scores stay.
+
+        None of these pieces may belong to a term.
+        """
         kept = [*range(begin), *range(end, len(self.ids))]
         shift = end - begin
         return replace(
@@ -80,21 +83,23 @@ class Prediction(NamedTuple):
     """The predicted distribution of the next piece of every row."""
 
     log_probs_NV: Tensor
-    """In nats."""
+    """Log-probabilities of the next piece, in nats."""
     weights_NS: Tensor | None
     """Attention weights of the step; None for a model without attention."""
     state: SearchState
     pieces_NV: Tensor | None = None
-    """The piece of each column, where a model predicts only some of the vocabulary. None of them is banned."""
+    """The piece of each column, if the model predicts only a part of the vocabulary, which has no banned pieces; None
+    if column v is piece v."""
 
 
 class ForcedPrefix(NamedTuple):
-    """The model after the given first pieces of every row."""
+    """Result of a model that has read given first pieces of every row."""
 
     totals_N: Tensor
     """Log-probability of each row's pieces, in nats."""
     weights_NTS: Tensor | None
-    """Attention weights of each piece, with the last piece in the last column; zeros stand before the first."""
+    """Attention weights of each piece, aligned at the right: the last piece has the last column, and the columns before
+    the first piece are 0."""
     state: SearchState
 
 
@@ -126,7 +131,7 @@ class Vocabulary(NamedTuple):
     banned: tuple[int, ...] = ()
     """Never produced: padding, line feeds and the like."""
     inside_words: tuple[int, ...] = ()
-    """Pieces that go on with the word before them. They may not follow a term."""
+    """Pieces that continue the word before them. They may not follow a term."""
     finals: tuple[int, ...] = ()
     """Full stops and the like, after which a translation may end."""
     digits: tuple[int, ...] = ()
@@ -142,7 +147,7 @@ def length_penalty(num_pieces: int, alpha: float) -> float:
 
 
 def repeated_ngram_ends(prefix: list[int], order: int) -> list[int]:
-    """Return the pieces that would complete an n-gram of `order` pieces that `prefix` already has."""
+    """Return the pieces that would complete an n-gram of `order` pieces that `prefix` already has; none for order 0."""
     if order == 0 or len(prefix) < order:
         return []
     context = prefix[len(prefix) - order + 1 :]

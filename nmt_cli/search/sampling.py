@@ -30,7 +30,7 @@ class _Sample:
     """The pieces that were drawn so far for one row."""
 
     row: int
-    """Place in the input."""
+    """Index of the row in the input."""
     max_length: int
     ids: list[int] = field(default_factory=list)
     log_prob: float = 0.0

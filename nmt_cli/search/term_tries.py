@@ -28,7 +28,7 @@ class TermTries:
         self._words = [own.words for own in constraints]
         self.roots_XJ = _padded([[0] * len(terms) for terms in of_sentences], 0)
         self.sizes_XJ = _padded([[term.size for term in terms] for terms in of_sentences], 0)
-        """Pieces of the longest form."""
+        """Number of pieces of each term's longest form; 0 where there is no term."""
         self.is_known_XJ = _padded([[term.is_known for term in terms] for terms in of_sentences], 0).bool()
         self._places = [
             (sentence, number, list(term.places))
@@ -44,11 +44,12 @@ class TermTries:
         width = max(map(len, rows))
         filled = torch.tensor([row + row[:1] * (width - len(row)) for row in rows])
         self.pieces_QD, self.nodes_QD = filled.unbind(dim=2)
-        """The pieces that may follow a node, and the nodes that they lead to."""
+        """The pieces that may follow a node, and the nodes that they lead to. Short rows repeat their first entry; a
+        node that nothing may follow has `NO_PIECE` and node 0."""
         self.is_form_Q = torch.tensor([node in tries.ends for node in range(len(rows))])
         """True at a node if the pieces on the way to it are a form."""
         self.first_XJD = self.pieces_QD[self.roots_XJ].clamp(min=0)
-        """The pieces that begin each term; any where there is none."""
+        """The pieces that begin each term; arbitrary pieces where there is no term."""
         forms = [sorted({form for term in terms for form in term.forms}) for terms in of_sentences]
         longest = max((len(form) for own in forms for form in own), default=1)
         most = max(1, *map(len, forms))
@@ -77,12 +78,12 @@ class TermPositions:
         self._words_XJP = F.pad(words_XS, (0, 1), value=-1).gather(1, places_XJP.flatten(1)).view(places_XJP.shape)
 
     def of_terms(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
-        """Return True at the source positions (N, S) of the chosen terms."""
+        """Return a mask (N, S), True at the source positions of each row's chosen terms."""
         found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
         return self._marked(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
 
     def of_terms_alone(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
-        """Return True at the source positions (N, S) that belong to chosen terms and to no other."""
+        """Return a mask (N, S), True at source positions that belong to chosen terms and to no other term."""
         found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
         found_NS = self._marked(found_NS, sentences_N, chosen_NJ, mark=True)
         return self._marked(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
@@ -92,24 +93,24 @@ class TermPositions:
         return found_NS.scatter_(1, places_NJP.flatten(1), mark)
 
     def attention(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
-        """Return the sum of the attention (N, J) over the positions of each term."""
+        """Return the attention (N, J) of each row on each term, summed over the positions of the term."""
         places_NJP = self._places_XJP[sentences_N]
         weights_NJP = F.pad(weights_NS, (0, 1)).gather(1, places_NJP.flatten(1)).view(places_NJP.shape)
         return weights_NJP.sum(dim=2)
 
     def most_attended_words(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
-        """Return the number (N) of the source word with the most attention."""
+        """Return the number (N) of the source word to which each row attends most."""
         return torch.zeros_like(weights_NS).scatter_add(1, self._words_XS[sentences_N], weights_NS).argmax(dim=1)
 
     def terms_of_words(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
-        """Return True at the terms (N, J) to which the given words (N) belong."""
+        """Return a mask (N, J), True at the terms that contain the given source word (N) of the row."""
         return (self._words_XJP[sentences_N] == words_N.view(-1, 1, 1)).any(dim=2)
 
 
 class _Tries:
     def __init__(self) -> None:
         self.edges: list[dict[int, int]] = [{}]
-        """For each node the pieces after it, each with the next node."""
+        """For each node, the pieces that may follow it, each with the node that it leads to."""
         self.ends: set[int] = set()
         self._roots: dict[tuple[tuple[int, ...], ...], int] = {}
 
@@ -138,6 +139,6 @@ def _aligned(form: Sequence[int], width: int) -> list[int]:
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Return rows of one width, which is not zero."""
+    """Return the rows as a tensor, filled up with `value` to one width of at least 1."""
     width = max(1, *map(len, rows))
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.long).view(-1, width)

@@ -1,1 +1,1 @@
-"""The model behind an address: the HTTP interface of LibreTranslate, and a page for people."""
+"""Server of models: the HTTP interface of LibreTranslate, and a page for people."""

@@ -36,7 +36,7 @@ PAGE = {
     "/server_engine.js": ("serve/server_engine.js", "text/javascript; charset=utf-8"),
     "/attention_words.js": ("plots/attention_words.js", "text/javascript; charset=utf-8"),
 }
-"""The files of the page: where they stand in the package, and their types."""
+"""The files of the page by their addresses: path in the package and content type."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,7 +53,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class App:
-    """The application: what `Service` can do, at the addresses of LibreTranslate."""
+    """The web application, which offers the methods of `Service` at the addresses of LibreTranslate."""
 
     def __init__(self, service: Service, keys: Keys | None, *, logs_text: bool = False, root_path: str = "") -> None:
         """Answer for a service; `root_path` is the beginning of its addresses at a proxy, such as `/mt`."""
@@ -65,11 +65,11 @@ class App:
         self._threads = ThreadPoolExecutor(self.limits.requests, thread_name_prefix="nmt-request")
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """End the threads, without waiting for those that work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def asgi(self, origins: list[str]) -> ASGIApp:
-        """Return the application for a server; pages of `origins` may ask it too."""
+        """Return the ASGI application for a server; pages of the sites `origins` may send requests to it too (CORS)."""
         routes = [  # first what is asked for most
             Route(path, self._limited(work), methods=["POST"])
             for path, work in {
@@ -120,8 +120,14 @@ class App:
         return handle
 
     def _is_admitted(self, request: Request) -> bool:
-        """Count a request before its body is read, if it needs no key or has one in its headers, and refuse it if there
-        were too many; return False if only its body can have a key."""
+        """Count a request before its body is read, and return True, if no key is needed or its headers have a right
+        one.
+
+        Otherwise return False: its body may still have a key.
+
+        Raises:
+            Refused: too many requests have come from this address or with this key.
+        """
         if self._keys is None:
             self._count(client_of(request))
             return True
@@ -132,7 +138,11 @@ class App:
         return True
 
     def _admit(self, client: str, given: Any) -> None:
-        """Refuse a request whose body has no right key either, or whose key asks too often."""
+        """Count a request by the key `given`, which comes from its body or its headers.
+
+        Raises:
+            Refused: the key is missing or wrong, or too many requests have come with it.
+        """
         assert self._keys is not None
         if not isinstance(given, str) or not self._keys.has(given):
             self._count(client)  # a right key from the same address is let in: others may share it
@@ -142,19 +152,25 @@ class App:
         self._count(f"key {given}")
 
     def _count(self, client: str) -> None:
-        """Count a request of a client, and refuse it if there were too many."""
+        """Count a request of a client, which may be an address or a key.
+
+        Raises:
+            Refused: too many requests have come from it.
+        """
         if wait := self._rate.seconds_until_next(client):
             raise Refused(429, "Slowdown: too many requests; try again later", retry_after=wait)
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Return what `work` returns in a thread of its own."""
+        """Run `work` in another thread, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def _worked(self, request: Request, work: Callable[[Cancellation], Result]) -> Result:
-        """Return what `work` returns in a thread of its own; it is cancelled when the client goes away.
+        """Run `work` in another thread, and return its result; the work is cancelled when the client goes away.
 
         Raises:
-            Refused: the engine is busy, the text is refused, or the model failed.
+            Refused: the server is busy, the request is wrong or too large, or workers have died while they translated
+                it.
+            ModelError: the model cannot be used.
         """
         cancellation = Cancellation()
         watcher = asyncio.ensure_future(_until_gone(request, cancellation))
@@ -249,7 +265,11 @@ class App:
 
 
 def _origin(request: Request) -> str:
-    """Return the address of the server as the client sees it."""
+    """Return the scheme and host of the server as the client sees them, such as `https://example.org`.
+
+    Raises:
+        Refused: the header Host is no address.
+    """
     try:
         return f"{request.url.scheme}://{request.url.netloc}"
     except ValueError:
@@ -290,7 +310,8 @@ async def _failure(_: Request, __: Exception) -> Response:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yield a message, or messages with a piece of its body each."""
+    """Yield a message of ASGI; if its body is larger than `PIECE` bytes, several messages with a piece of the body
+    each."""
     body = message.get("body", b"")
     last = max(0, (len(body) - 1) // PIECE * PIECE)
     for start in range(0, last, PIECE):
@@ -299,8 +320,11 @@ def _pieces(message: Message) -> Iterator[Message]:
 
 
 def _plain(path: str, root_path: str) -> str:
-    """Return a path as the routes have it. Clients that join addresses themselves ask for `//translate/`, and some
-    proxies pass on the whole path, with `root_path` at its beginning."""
+    """Return a path in the form of the routes: without `root_path`, double slashes, and a slash at the end.
+
+    Clients that join addresses themselves ask for `//translate/`, and some proxies pass on the whole path, with
+    `root_path` at its beginning.
+    """
     plain = "/" + "/".join(part for part in path.split("/") if part)
     if root_path and f"{plain}/".startswith(f"{root_path}/"):
         return plain.removeprefix(root_path) or "/"
@@ -308,7 +332,7 @@ def _plain(path: str, root_path: str) -> str:
 
 
 class _Guard:
-    """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
+    """ASGI middleware around all others: counts and logs requests, adds headers, and shows no traceback to clients."""
 
     def __init__(self, app: ASGIApp, service: Service, paths: set[str], root_path: str) -> None:
         self._app, self._service, self._paths, self._root_path = app, service, paths, root_path

@@ -13,7 +13,7 @@ from nmt_cli.translation.sentence_tasks import Abilities, Spent, Wanted
 
 
 class Busy(NmtError):  # noqa: N818 (nothing is wrong)
-    """More sentences wait than the server takes on."""
+    """The server has too much to do for this request; it may be sent again after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__("the server is busy; try again in a moment")
@@ -21,7 +21,7 @@ class Busy(NmtError):  # noqa: N818 (nothing is wrong)
 
 
 class TooMuch(NmtError):  # noqa: N818 (nothing is wrong)
-    """A request has more sentences than may ever wait."""
+    """A request has more sentences or parts than the server accepts in one request."""
 
 
 class Cancellation:
@@ -33,7 +33,7 @@ class Cancellation:
         self._cancels: list[Callable[[], None]] = []
 
     def add(self, cancel: Callable[[], None]) -> None:
-        """Call `cancel` as soon as nobody waits, which may be now."""
+        """Have `cancel` called as soon as nobody waits any more; if that is so already, at once."""
         with self._lock:
             self._cancels.append(cancel)
             is_late = self.is_set
@@ -46,7 +46,8 @@ class Cancellation:
             raise Cancelled("nobody waits for the answer")
 
     def set(self) -> None:
-        """Take the sentences that still wait out of the queues."""
+        """Note that nobody waits any more, and call the functions that were added, which cancel the sentences that
+        wait."""
         with self._lock:
             self.is_set = True
             cancels = tuple(self._cancels)
@@ -68,13 +69,13 @@ class Counts(NamedTuple):
     """Sentences that no worker has begun."""
 
     def plus(self, spent: Spent) -> Counts:
-        """Return the counts with some more work."""
+        """Return the counts with the work that `spent` describes added."""
         sentences, batches = self.sentences + spent.sentences, self.batches + spent.batches
         return self._replace(sentences=sentences, batches=batches, seconds=self.seconds + spent.seconds)
 
 
 class AnyEngine(Protocol):
-    """An engine. Its methods may be called from any thread."""
+    """Translates sentences in one direction. Its methods may be called from any thread."""
 
     @property
     def abilities(self) -> Abilities:
@@ -88,10 +89,10 @@ class AnyEngine(Protocol):
 
         Raises:
             TooMuch: the request alone has more sentences than may wait.
-            Busy: too many sentences wait already; nothing of this request was taken on.
+            Busy: too many sentences wait already; nothing of this request was accepted.
             Cancelled: the caller has said that nobody waits.
-            WorkersDied: workers have died over a sentence.
-            InputError: the model cannot do with the glossary.
+            WorkersDied: workers have died while they translated a sentence.
+            InputError: a glossary is given, but the model has no attention.
             NmtError: the model failed.
         """
         ...

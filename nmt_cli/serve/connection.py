@@ -1,5 +1,5 @@
-"""A connection with a client: requests one after the other, with limits on the time that a client may take for each
-part of its share, and an end at which no answer is lost."""
+"""A connection with a client: one request after the other, limits on the time that the client may take for each
+step, and an end at which no answer is lost."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from nmt_cli.serve.exchange import ROOM, BadRequest, Exchange
 from nmt_cli.serve.limits import Limits
 
 READ_BYTES = 16_384
-"""Bytes that are read of one connection before the others have their turn. They may be thousands of chunks."""
+"""Bytes that are read from one connection before the others have their turn. They may be thousands of chunks."""
 IDLE_SECONDS = 30.0
-"""Time between two requests of a client."""
+"""Seconds that a client may leave between two requests."""
 PAUSE_SECONDS = 5.0
-"""A client that sends nothing for so long after the end of its connection is not waited for."""
+"""Seconds of silence from the client after which a connection is closed once its last answer is sent."""
 LAST_PAUSE_SECONDS = 1.0
-"""The time for this once the server ends, whatever the client sends."""
+"""Seconds after which a connection whose last answer is sent is closed once the server ends, whatever the client
+sends."""
 PROBE_SECONDS = 0.5
-"""Time between two looks at whether a client is there that sends nothing more."""
+"""Seconds between two checks whether a client that has closed its sending side is still there."""
 PROBES_PER_MESSAGE = 10
-"""A client that is there gets a message at the first and then at each tenth of these looks."""
+"""Checks per message to a client that has closed its sending side: the first check sends one, and then every tenth."""
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
-"""Seconds, and a number: after 90 s of silence the system finds out that the other machine has gone."""
+"""Options of TCP: seconds of silence before a probe, seconds between probes, and number of probes. So after 90 s of
+silence the system finds out that the other machine has gone."""
 
 
 @dataclass(slots=True)
@@ -41,9 +43,9 @@ class Serving:
     limits: Limits
     connections: set[Connection] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    """Requests that are being answered, also of clients that have gone."""
+    """Tasks that answer requests, including those of clients that have gone."""
     buffer: bytearray = field(default_factory=lambda: bytearray(READ_BYTES))
-    """The bytes that were read last, of any connection."""
+    """Buffer of all connections, with the bytes that were read last from any of them."""
     is_ending: bool = False
 
     def end(self) -> None:
@@ -54,7 +56,7 @@ class Serving:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Reads requests and writes answers."""
+    """Reads the requests of a connection and writes the answers."""
 
     _transport: asyncio.Transport
     _exchange: Exchange
@@ -62,18 +64,19 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, serving: Serving) -> None:
         self._serving, self._limits = serving, serving.limits
         self._ahead = bytearray()
-        """Bytes of the requests after this one."""
+        """Bytes of the requests after the present one."""
         self._awaited = ""
-        """The part of a request that is late when `_reading` rings."""
+        """The part of a request that is late when the timer `_reading` ends; empty if no part is awaited."""
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
-        """Rings when the client has taken too long for a piece of an answer."""
+        """Timer that ends when the client has taken too long for a piece of an answer."""
         self._probing: _Probing | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._is_paused = self._is_closing = self._has_ended = False
         self._thrown = 0
-        """Bytes that have come after the answer to their request, or after the end, and were thrown away."""
+        """Number of bytes that came after the answer to their request, or after the last answer, and were thrown
+        away."""
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
 
@@ -96,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
             self._await("headers")
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Let go of everything, and tell the application that nobody waits."""
+        """Stop all timers, and tell the application that nobody waits for the answer."""
         self._serving.connections.discard(self)
         self._is_closing = True
         self._has_room.set()
@@ -117,17 +120,17 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_ending(self) -> bool:
-        """True if no other request is answered on this connection."""
+        """True once the server ends, so that no further request is answered on this connection."""
         return self._serving.is_ending
 
     # Reading --------------------------------------------------------------------------------------------------------
 
     def get_buffer(self, _: int) -> bytearray:
-        """Return where the next bytes shall be."""
+        """Return the buffer into which the next bytes are to be read."""
         return self._serving.buffer
 
     def buffer_updated(self, number: int) -> None:
-        """Take bytes of this request, or of the next ones."""
+        """Take the bytes that were read into the buffer: of the present request, or of the next ones."""
         data = bytes(memoryview(self._serving.buffer)[:number])
         if self._is_closing or self._exchange.is_answered:
             self._thrown += len(data)
@@ -143,7 +146,12 @@ class Connection(asyncio.BufferedProtocol):
         self.adjust()
 
     def eof_received(self) -> bool:
-        """Go on with the answer: the client has closed its side, or all of the connection, which looks the same."""
+        """Continue with the answer, although the client has closed its side or, which looks the same, the whole
+        connection.
+
+        Returns:
+            True if the connection stays open for writing.
+        """
         if self._is_closing:
             return False
         if self._has_ended:
@@ -173,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def adjust(self) -> None:
-        """Begin with the next request if this one is done; limit the time and the room for what is to come."""
+        """Begin with the next request if the present one is done; set the time limit for the next bytes, and read
+        only while there is room for them."""
         if self._is_closing or self._transport.is_closing():
             return
         exchange = self._exchange
@@ -191,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_reading(exchange.is_full or len(self._ahead) > ROOM)
 
     def _go_on(self) -> Exchange:
-        """Return the next exchange, which has what has come of it already."""
+        """Begin the next exchange with the bytes that have come of it already, and return it."""
         ahead = self._exchange.left_over() + self._ahead
         self._exchange, self._ahead, self._thrown = Exchange(self._serving.app, self), bytearray(), 0
         if ahead:
@@ -232,10 +241,10 @@ class Connection(asyncio.BufferedProtocol):
     # The end --------------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        """Send that this was all, and throw away what the client still sends, within bounds.
+        """Send the end of the last answer, and throw away what the client still sends, within limits.
 
-        If a connection is closed at once while bytes of the client are unread, its system throws away the answer.
-        Clients that write all of a body before they read would never see why it was refused.
+        If the connection were closed at once while bytes of the client are unread, the client's system would throw away
+        the answer. A client that writes its whole body before it reads would never see why it was refused.
         """
         if self._is_closing:
             return
@@ -259,9 +268,11 @@ class Connection(asyncio.BufferedProtocol):
         self._linger(asyncio.get_running_loop().time() + self._limits.body_seconds, self._thrown)
 
     def _linger(self, until: float, thrown: int) -> None:
-        """Have the connection closed soon, unless the client goes on sending and `until` has not come.
+        """Close the connection after a pause; wait for further pauses while the client goes on sending, at most until
+        `until`.
 
-        `thrown` is the number of its bytes that have been thrown away so far.
+        `until` is a time of the event loop, and `thrown` the number of the client's bytes that have been thrown away so
+        far.
         """
         seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
         if self._reading is not None:
@@ -281,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
     # Writing --------------------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send bytes, unless the connection is broken, of which the exchange may not have heard yet."""
+        """Send bytes; do nothing if the connection is broken, which the exchange may not know yet."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -290,13 +301,13 @@ class Connection(asyncio.BufferedProtocol):
         await self._has_room.wait()
 
     def pause_writing(self) -> None:
-        """Limit the time in which the client may take what is unsent."""
+        """Limit the time in which the client must take the bytes that are not sent yet."""
         self._has_room.clear()
         loop = asyncio.get_running_loop()
         self._writing = loop.call_later(self._limits.answer_seconds, self._transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the client has taken all."""
+        """Let the application write again, and end the time limit: the client has taken all bytes."""
         if self._writing is not None:
             self._writing.cancel()
         self._has_room.set()
@@ -305,9 +316,10 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _Probing:
-    """Finds out again and again if a client is there that has sent that nothing more comes, and else breaks off.
+    """Checks regularly whether a client that has closed its sending side is still there; if not, breaks off.
 
-    The client's system says so only where it gets a message for a program that has closed the connection.
+    The client's system says that nobody is there only when it gets a message for a program that has closed the
+    connection.
     """
 
     def __init__(self, transport: asyncio.Transport, ask: Callable[[], None]) -> None:
@@ -315,7 +327,7 @@ class _Probing:
         self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._look)
 
     def end(self) -> None:
-        """Look no more."""
+        """End the checks."""
         self._timer.cancel()
 
     def _look(self) -> None:
@@ -342,14 +354,16 @@ def _keep_alive(opened: socket.socket) -> None:
 
 
 def _is_broken(opened: socket.socket) -> bool:
-    """Return whether both directions of a connection are closed, or the client has sent that nobody is there."""
+    """Return whether both directions of a connection are closed, or the client's system has said that nobody is
+    there."""
     poll = select.poll()
     poll.register(opened.fileno(), 0)
     return bool(poll.poll(0))
 
 
 def _raw(status: int, message: str, more: str = "") -> bytes:
-    """Return a whole answer, for what never became a request."""
+    """Return a whole answer with an error, for bytes that never became a request; `more` holds further lines of
+    headers."""
     body = json.dumps({"error": message})
     return (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"

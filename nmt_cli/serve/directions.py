@@ -1,4 +1,4 @@
-"""The directions that are served, the languages between them, and which of these a text is in."""
+"""The directions that a server has, their languages, and the detection of the language of a text."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name, primary_language
 
 MIN_ALONE = 40
-"""Characters of a text whose language is told by itself; the shorter ones of a list may be judged together."""
+"""Characters beyond which the language of a text is detected by itself; shorter texts of a list may be judged
+together."""
 SURE = 99.0
-"""Confidence from which on a shorter text is judged by itself too: a single word may be certain by 95 and wrong."""
+"""Confidence (0 to 100) from which on a shorter text is judged by itself too: a single word may have 95 and be
+wrong."""
 
 
 _OF_CLIENTS = {"pb": "pt-br", "zt": "zh-hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
-"""Codes of LibreTranslate, and those that Android and Java went on using after they had been replaced."""
+"""Standard codes by the codes that clients use instead: those of LibreTranslate, and old ones that Android and Java
+kept."""
 _SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
-"""The script of Chinese in a region."""
+"""The script of Chinese by region: simplified (`hans`) or traditional (`hant`)."""
 
 
 def _distance(own: str, code: str) -> int | None:
-    """Return 0 for the same language, 1 for another variant of it in the same script, 2 in another one, else None."""
+    """Return 0 if two codes are the same language, 1 for a variant in the same script, 2 in another script,
+    otherwise None."""
     first, second = _usual(own), _usual(code)
     if first == second:
         return 0
@@ -33,13 +37,14 @@ def _distance(own: str, code: str) -> int | None:
 
 
 def _usual(code: str) -> str:
-    """Return a code as the standard (BCP 47) has it, in small letters."""
+    """Return a code in the form of the standard (BCP 47), in small letters."""
     language, *others = code.strip().replace("_", "-").lower().split("-")
     return "-".join([_OF_CLIENTS.get(language, language), *others])
 
 
 def _script(code: str) -> str:
-    """Return the script that a code names, or means by the region; Chinese alone is simplified."""
+    """Return the script that a code names, or that its region means for Chinese (simplified if it has none); else
+    empty."""
     language, *others = code.split("-")
     named = (part for part in others if len(part) == 4)
     return next(
@@ -64,7 +69,7 @@ class Directions:
         return iter(self._by_pair.values())
 
     def languages(self) -> list[dict[str, Any]]:
-        """Return each language with those that it is translated into."""
+        """Return the code, the English name and the codes of the target languages of each language."""
         return [
             {
                 "code": code,
@@ -75,12 +80,16 @@ class Directions:
         ]
 
     def find(self, code: str) -> str | None:
-        """Return the language that a client means: `en` for `EN` and `en-US`, `pt-BR` for `pb`."""
+        """Return the code of the served language that a client means: `en` for `EN` and `en-US`, `pt-BR` for `pb`;
+        or None."""
         distances = {own: distance for own in self.codes if (distance := _distance(own, code)) is not None}
         return min(distances, key=distances.__getitem__, default=None)
 
     def pair(self, source: str, target: str) -> tuple[str, str] | None:
-        """Return the languages of the direction that a client means, if there is one: `en-GB` for `en`, too."""
+        """Return the languages of the direction that is closest to what a client means, such as `en-GB` for `en`.
+
+        None if there is no such direction, or if both codes are the same language.
+        """
         if _distance(source, target) == 0:  # a text stays as it is in its own language
             return None
         distances = {
@@ -101,8 +110,11 @@ class Directions:
         return [one for place, one in enumerate(shown) if place == 0 or one["confidence"]]
 
     def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
-        """Return the most probable language of each text among those that are translated into the target, and the
-        target itself. Short texts that speak for no language clearly have the one of all short texts together."""
+        """Return the language and confidence (0 to 100) of each text: the most probable one of the target language and
+        the languages that are translated into it.
+
+        Short texts that are not clear by themselves all have the language of the short texts together.
+        """
         sources = {source for source, other in self._by_pair if other == target}
         together = self._likeliest("\n".join(text for text in texts if len(text) <= MIN_ALONE), sources, target)
         alone = [self._likeliest(text, sources, target) for text in texts]

@@ -1,4 +1,5 @@
-"""The documents in work: bounds on what they are cut into, and turns, so that other clients are answered meanwhile."""
+"""Limits on the documents in work: on their parts, and on how many large ones are read or written at the same time,
+so that other clients are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -11,18 +12,20 @@ from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.limits import Limits
 
 TURNS = ((20_000, 2), (1_000, 4))
-"""Documents of more parts than the first number that are read or written at the same time, the largest kind first.
+"""Pairs (parts, number): of the documents with more than `parts` parts, at most `number` are read or written at the
+same time. A document counts for the first pair that fits.
 
-Python runs one thread at a time, each for 5 ms. With more of them, the thread that answers others would wait too long.
-A document of 1,000 parts, which needs no turn, is read within some 20 ms.
+Python runs one thread at a time, each for 5 ms. With more documents at a time, the thread that answers other clients
+would wait too long. A document of 1,000 parts, which needs no turn, is read within some 20 ms.
 """
 WAIT_SECONDS = 0.5
-"""Seconds after which a document that waits for its turn looks if somebody still waits for it."""
+"""Seconds after which a document that waits for its turn checks whether its client still waits."""
 RETRY_SECONDS = 10
 
 
 class Documents:
-    """Counts the parts of all documents in work; any thread may ask. Plain text counts as a document of lines."""
+    """Counts the parts of all documents in work. Plain text counts as a document of lines. Any thread may call the
+    methods."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -32,7 +35,7 @@ class Documents:
 
     @contextmanager
     def one(self, cancellation: Cancellation) -> Iterator[Document]:
-        """Let a document be worked on, and forget its parts at the end."""
+        """Yield a new document to work on; after the block its parts are no longer counted."""
         document = Document(self, cancellation)
         try:
             yield document
@@ -40,10 +43,10 @@ class Documents:
             document.end()
 
     def grow(self, num_parts: int) -> None:
-        """Count new parts, or parts that are gone if the number is negative.
+        """Count new parts; a negative number means that parts are no longer held.
 
         Raises:
-            Busy: all documents together have too many.
+            Busy: all documents together would have too many parts.
         """
         with self._lock:
             if num_parts > 0 and self._num_parts + num_parts > self.limits.parts_in_flight:
@@ -72,7 +75,7 @@ class Document:
         self._take_turn()
 
     def _take_turn(self) -> None:
-        """Wait for the turn of a document of this size, unless it is at its turn."""
+        """Wait for the turn of a document of this size; return at once if this document has that turn or needs none."""
         wanted = next((turn for most, turn in self._documents.turns if self._num_parts > most), None)
         if wanted is self._turn:
             return
@@ -88,7 +91,7 @@ class Document:
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Let other documents have their turn while this one waits for its translation."""
+        """Let other documents have their turn during the block, in which this one waits for its translation."""
         self._end_turn()
         yield
         self._take_turn()

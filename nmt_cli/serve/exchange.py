@@ -1,4 +1,5 @@
-"""A request and its answer: an ASGI application on one side, the bytes of HTTP/1.1 on the other. h11's door."""
+"""A request and its answer: an ASGI application on one side, the bytes of HTTP/1.1 on the other. Only this module
+uses h11."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from starlette.types import ASGIApp, Message
 HEADER_BYTES = 65_536
 """Largest size of the headers of a request."""
 ROOM = 65_536
-"""Bytes of a request that may wait until the application takes them. Until then no more are read."""
+"""Bytes of a request's body that may wait until the application takes them; while more wait, no others are read."""
 MAX_CHUNKS, BYTES_PER_CHUNK = 10_000, 256
-"""A body may have so many chunks of any size, and another one for each so many bytes. Each takes processor time."""
+"""A body may have `MAX_CHUNKS` chunks of any size, and another one for each `BYTES_PER_CHUNK` bytes. Each chunk
+takes processor time."""
 WRONG_HEADERS = "this is not a request of HTTP/1.1, or its headers are too long"
 WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
 CUT = "the request is not complete"
 
 
 class BadRequest(Exception):  # noqa: N818 (an answer)
-    """A client has sent bytes that are no request of HTTP; it gets the status and the message."""
+    """A client has sent bytes that are no request of HTTP; the client gets the status and the message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -32,14 +34,14 @@ class BadRequest(Exception):  # noqa: N818 (an answer)
 
 
 class Line(Protocol):
-    """What an exchange needs of its connection."""
+    """The interface of a connection that an exchange uses."""
 
     client: tuple[str, int] | None
     server: tuple[str, int] | None
 
     @property
     def is_ending(self) -> bool:
-        """True if no other request is answered."""
+        """True once the server ends, so that no further request is answered on the connection."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -51,7 +53,8 @@ class Line(Protocol):
         ...
 
     def adjust(self) -> None:
-        """Adapt limits of time and room, and begin the next request, after the exchange has come further."""
+        """Set the time limit for the next bytes, and read only while there is room for them; begin the next request
+        if this one is done. An exchange calls this whenever it has made progress."""
         ...
 
     def abort(self) -> None:
@@ -72,14 +75,14 @@ class Exchange:
         self._scope: MutableMapping[str, Any] = {}
         self._body = bytearray()
         self._head = b""
-        """The beginning of the answer, which goes with the first piece of its body."""
+        """The status line and headers of the answer, which are sent with the first piece of its body."""
         self._news = asyncio.Event()
         self._has_given_all = self._is_wrong = False
         self._chunks = self._bytes = 0
         self.is_empty = True
         """True until the first byte of the request has come."""
         self.is_read = False
-        """True if the request is complete, or will never be."""
+        """True if the request is complete, or if no more bytes of it will be read."""
         self.is_answered = False
         self.is_lost = False
         """True if nobody waits for the answer."""
@@ -87,10 +90,11 @@ class Exchange:
     # The request ----------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> asyncio.Task[None] | None:
-        """Take bytes of the request, or its end if there are none. Return the task that answers, if it begins now.
+        """Take bytes of the request; no bytes mean that the client has ended. Return the task that answers, if it
+        begins now.
 
         Raises:
-            BadRequest: this is no request.
+            BadRequest: the bytes are no request of HTTP, or the request is cut off.
         """
         if data and self.is_empty:
             data = data.lstrip(b"\r\n")  # some clients send an empty line after a body
@@ -154,7 +158,7 @@ class Exchange:
 
     @property
     def is_full(self) -> bool:
-        """True if the application has yet to take what has come."""
+        """True if more than `ROOM` bytes of the body wait until the application takes them."""
         return len(self._body) > ROOM and not self.is_answered
 
     @property
@@ -229,10 +233,10 @@ class Exchange:
         return self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def ask_if_there(self) -> None:
-        """Send 100 (Continue) before the answer.
+        """Send 100 (Continue) if the answer has not begun, to find out whether the client is still there.
 
         Clients skip it, any number of times (RFC 9110, 15.2). The system of a client that has gone answers that nobody
-        is there. 102 would be the better word, but Python's http.client takes it for the answer.
+        is there. 102 would be the better status, but Python's http.client takes it for the answer.
         """
         if self.has_begun and not self.answers and (self._http.their_http_version or b"") >= b"1.1":
             self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))

@@ -10,18 +10,19 @@ from time import monotonic
 from unicodedata import category, normalize
 
 MAX_BYTES = 64_000_000
-"""Bytes of all files together; of more, the oldest are forgotten."""
+"""Largest size of all files together; beyond it, the oldest are removed."""
 SECONDS = 900
-"""Time for which a file is kept."""
+"""Seconds for which a file is kept."""
 
 
 class KeptFiles:
-    """Keeps the newest files for a while. Any thread may ask."""
+    """Keeps translated files for a while, the newest ones if there is no room for all. Any thread may call the
+    methods."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._files: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
-        """Contents by their names, with the time when they are forgotten, the oldest first."""
+        """By name, the oldest first: the time (`time.monotonic`) until which a file is kept, and its content."""
         self._num_bytes = 0
 
     def add(self, name: str, language: str, content: bytes) -> str:
@@ -36,14 +37,14 @@ class KeptFiles:
         return kept
 
     def get(self, name: str) -> bytes | None:
-        """Return a file, or None if there is none of this name, or not any more."""
+        """Return the content of a file; None if there is no file of this name, or if it is no longer kept."""
         with self._lock:
             self._forget(0)
             _, content = self._files.get(name, (0.0, None))
             return content
 
     def _forget(self, num_new: int) -> None:
-        """Forget the files whose time is over, and the oldest until there is room for new bytes."""
+        """Remove the files whose time is over, and the oldest until there is room for `num_new` bytes."""
         while self._files:
             until, content = next(iter(self._files.values()))
             if until > monotonic() and self._num_bytes + num_new <= MAX_BYTES:
@@ -53,5 +54,5 @@ class KeptFiles:
 
 
 def _may_be_in_a_name(sign: str) -> bool:
-    """Return whether a character may stand in a file's name: letters with their marks, digits, and two signs."""
+    """Return whether a character is allowed in a file's name: letters with their marks, digits, and two signs."""
     return sign.isalnum() or sign in "-_" or category(sign)[0] == "M"

@@ -14,7 +14,7 @@ from time import monotonic
 from nmt_cli.system.errors import InputError
 
 MAX_CLIENTS = 10_000
-"""Clients whose requests are counted; of more, those are forgotten that have not asked for longest."""
+"""Clients whose requests are counted at most; beyond this number, the one that asked longest ago is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,14 @@ class Limits:
     """Largest amounts that the server accepts."""
 
     body_bytes: int = 16_000_000
-    """Body of one request."""
+    """Largest body of one request."""
     bytes_in_flight: int = 64_000_000
-    """Bodies of all requests together."""
+    """Largest total size of the bodies of all requests in work."""
     bytes_of_client: int = 32_000_000
-    """Bodies of the requests of one client together, so that nobody keeps all others out with slow bodies."""
+    """Largest total size of the bodies of one client's requests, so that no client keeps all others out with slow
+    bodies."""
     characters: int = 500_000
-    """Limit for all texts of one request."""
+    """Limit for all texts of one request together."""
     costly_characters: int = 20_000
     """Limit for the texts of a request with alternatives or alignment, which take more memory."""
     prefix_characters: int = 1_000
@@ -36,16 +37,17 @@ class Limits:
     glossary_characters: int = 100_000
     """Limit for the glossary of a request."""
     texts: int = 10_000
-    """Texts of one request."""
+    """Limit for the number of texts of one request."""
     parts: int = 1_000_000
-    """Parts of one document, or of the texts of one request (`formats/work.py`). The bound on bytes does not bound
-    memory and time: 16 MB of short tags would take gigabytes."""
+    """Limit for the parts (tags, attributes, lines, sentences and so on, see `formats/work.py`) of one document, or
+    of the texts of one request. The limit on bytes does not limit memory and time: 16 MB of short tags would take
+    gigabytes."""
     parts_in_flight: int = 2_000_000
-    """Parts of all documents in work together."""
+    """Limit for the parts of all documents in work together."""
     weights: int = 1_000_000
-    """Weights of an alignment in one answer. Where there are more, it has links only."""
+    """Limit for the attention weights in one answer. An answer with more has the links of its alignment only."""
     sentences: int = 50_000
-    """Sentences that may wait in one direction."""
+    """Sentences that may wait for a worker in one direction."""
     requests: int = 256
     """Requests that may be in work at once."""
     connections: int = 1_024
@@ -56,19 +58,21 @@ class Limits:
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
     thrown_bytes: int = 256_000_000
-    """Bytes that are read and thrown away after the answer to a request, or after the last answer."""
+    """Bytes that a client may still send after the answer to its request, or after the last answer of its
+    connection. They are read and thrown away; after more, the connection is broken off."""
     answer_seconds: float = 60.0
     """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
 
     @property
     def field_bytes(self) -> int:
-        """Largest body of a request without a file: with each character as long as JSON and forms can write it."""
+        """Largest body of a request without a file, in bytes, if JSON or a form writes each character in the longest
+        way."""
         characters = self.characters + self.prefix_characters + self.glossary_characters
         return min(self.body_bytes, 12 * characters + 4 * self.texts + 100_000)
 
 
 class Keys:
-    """The keys that clients may have."""
+    """The API keys that the server accepts."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._digests = [_digest(key) for key in keys]
@@ -92,7 +96,7 @@ class Keys:
         return cls(keys)
 
     def has(self, key: str) -> bool:
-        """Return whether it is one of the keys, in a time that does not depend on how much of it is right."""
+        """Return whether a key is accepted, in a time that does not depend on how much of the key is right."""
         digest = _digest(key)
         found = False
         for own in self._digests:
@@ -105,15 +109,19 @@ def _digest(key: str) -> bytes:
 
 
 class Rate:
-    """Counts the requests of each client, who may have `per_minute` of them; unused ones add up for a minute."""
+    """Limits the requests of each client by a token bucket.
+
+    The bucket holds at most `per_minute` requests and fills at that rate, so a client may send the requests of a minute
+    at once. 0 means no limit.
+    """
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """The requests that each client has left, and when that was."""
+        """By client: the requests that were left, and the time (`time.monotonic`) at which that many were left."""
 
     def seconds_until_next(self, client: str) -> int:
-        """Count a request; return 0, or after how many seconds the client may ask again."""
+        """Count a request; return 0 if it is allowed, otherwise the seconds after which the client may ask again."""
         if not self._per_minute:
             return 0
         now = monotonic()
@@ -127,7 +135,7 @@ class Rate:
 
 
 class Budget:
-    """An amount that requests share, of which a client has at most `most`."""
+    """An amount that all requests share; one client holds at most `most` of it at a time."""
 
     def __init__(self, amount: int, most: int) -> None:
         self._left, self._most = amount, most
@@ -135,7 +143,7 @@ class Budget:
         """The amount that each client has taken and not given back."""
 
     def take(self, amount: int, client: str) -> bool:
-        """Take an amount for a client, or nothing if that much is not left."""
+        """Take an amount for a client and return True; if that much is not left, take nothing and return False."""
         if amount > min(self._left, self._most - self._taken[client]):
             return False
         self._left -= amount

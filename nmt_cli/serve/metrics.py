@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds."""
+"""Upper bounds of the buckets in the histogram of answer times, in seconds."""
 
 
 def _escaped(value: str) -> str:
-    """Return the value of a label as it stands between quotes. Codes of languages come from configurations."""
+    """Return the value of a label, escaped for its place between quotes. Language codes come from configurations."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
@@ -26,10 +26,10 @@ class Metrics:
         self._characters = 0
         """Characters of source text in requests to /translate that a model read."""
         self.reloads: Counter[str] = Counter()
-        """Models that `--watch` has loaded or failed to load."""
+        """Number of times that `--watch` has loaded a model (`loaded`) or failed to (`failed`)."""
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
+        """Count a request and the seconds until its answer."""
         with self._lock:
             self._requests[path, status] += 1
             self._seconds[path] = self._seconds.get(path, 0.0) + seconds
@@ -43,7 +43,8 @@ class Metrics:
             self._characters += characters
 
     def text(self, engines: Iterable[tuple[Mapping[str, str], Mapping[str, float]]]) -> str:
-        """Return all metrics; `engines` are the labels of each direction and its values, by their names."""
+        """Return all metrics; `engines` holds for each direction its labels, and its values by the name of the
+        metric."""
         lines = [
             "# HELP nmt_requests_total Requests that were answered.",
             "# TYPE nmt_requests_total counter",

@@ -9,10 +9,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class BehindProxies:
-    """Stands around an application, and believes what the proxies in `trusted` (addresses or networks) say.
+    """ASGI middleware that believes the forwarding headers of the proxies in `trusted` (addresses or networks).
 
-    Each proxy adds the address that it sees to the end of the header `X-Forwarded-For`. So the client is the last one
-    there that is no trusted proxy; what stands before it may be made up.
+    Each proxy adds the address that it sees to the end of the header `X-Forwarded-For`. So the client is the last
+    address there that is no trusted proxy; the addresses before it may be made up. The scheme comes from the header
+    `X-Forwarded-Proto`.
     """
 
     def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Reads what a request asks for, within limits: JSON, a form, or parameters in the address."""
+"""Reads the fields of a request, within limits: from JSON, a form, or the parameters of the address."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from nmt_cli.translation.glossary import Entry, Glossary
 
 MAX_FIELDS = 1_000
 MAX_VALUES = 100_000
-"""Values in the JSON of a request, of which each takes up to a hundred bytes of memory. A glossary has the most."""
+"""Values that the JSON of a request may have. Each takes up to a hundred bytes of memory. A glossary has the most."""
 MAX_CODE = 40
 """Characters of the code of a language."""
 _JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string, or all that follows where its end is missing, so that no place is looked at twice."""
+"""Matches a string, or everything from its opening quote if its end is missing, so that no byte is read twice."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
 
 
 class Refused(Exception):  # noqa: N818 (an answer)
-    """A request that is not answered as it asks; the client gets the status and the message."""
+    """A request is refused; the client gets the HTTP status, the message, and perhaps the seconds after which to ask
+    again."""
 
     def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -47,16 +48,16 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of a request; those that nobody knows are ignored."""
+    """The fields of a request; unknown ones are ignored."""
 
     values: Mapping[str, Any]
     files: Mapping[str, File]
 
     def text(self, name: str) -> str:
-        """Return a field that must be there, as text.
+        """Return a required field as text.
 
         Raises:
-            Refused: it is not there, or is no text.
+            Refused: it is missing or empty, or is no string.
         """
         value = self.values.get(name)
         if value is None or value == "":
@@ -66,14 +67,22 @@ class Fields:
         return _SURROGATE.sub("\ufffd", value)
 
     def code(self, name: str) -> str:
-        """Return a field that must be there, as the code of a language."""
+        """Return a required field as the code of a language.
+
+        Raises:
+            Refused: it is missing or empty, is no string, or is too long.
+        """
         code = self.text(name)
         if len(code) > MAX_CODE:
             raise Refused(400, f"{code[:MAX_CODE]} is not supported")
         return code
 
     def texts(self, name: str) -> list[str] | str:
-        """Return a field that must be there, as a text or a list of texts."""
+        """Return a required field as a text or a list of texts.
+
+        Raises:
+            Refused: it is missing or empty, or is neither of them.
+        """
         value = self.values.get(name)
         if not isinstance(value, list):
             return self.text(name)
@@ -84,7 +93,11 @@ class Fields:
         return [_SURROGATE.sub("\ufffd", one) for one in value]
 
     def number(self, name: str, *, most: int) -> int:
-        """Return a count from 0 on; a field that is not there counts 0."""
+        """Return a field as a number from 0 to `most`; a missing field and a negative number are 0.
+
+        Raises:
+            Refused: it is no number, or is too large.
+        """
         value = self.values.get(name)
         if value in (None, "") or isinstance(value, bool):
             value = int(bool(value))
@@ -97,7 +110,11 @@ class Fields:
         return number
 
     def flag(self, name: str) -> bool:
-        """Return whether something is wanted; a field that is not there says no."""
+        """Return a field as a truth value; a missing field is False.
+
+        Raises:
+            Refused: it is none of the usual words for true and false.
+        """
         value = self.values.get(name)
         shown = "" if value is None else str(value).lower() if isinstance(value, str | bool | int) else "?"
         if shown not in (*_TRUE, *_FALSE):
@@ -105,11 +122,13 @@ class Fields:
         return shown in _TRUE
 
     def glossary(self, name: str, *, most: int) -> Glossary | None:
-        """Return a field as a glossary: lines as of `nmt translate --glossary`, or in JSON an object of terms and their
-        translations; None if it is not there.
+        """Return a field as a glossary; None if it is missing.
+
+        The field is a text with lines as in the file of `nmt translate --glossary`, or in JSON an object from terms to
+        their translations. It may have `most` characters.
 
         Raises:
-            Refused: it is neither, has too many characters, or an entry of it is wrong, whose number is named.
+            Refused: it is neither, has too many characters, or has a wrong entry, whose number the message names.
         """
         value = self.values.get(name)
         if not value:
@@ -132,7 +151,7 @@ class Fields:
 
 
 def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
-    """Return an entry of a glossary that came as an object."""
+    """Return an entry of a glossary that is a JSON object; `|` separates the forms of a translation."""
     given = _SURROGATE.sub("\ufffd", translation) if isinstance(translation, str) else ""
     forms = [" ".join(part.split()) for part in given.split("|")]
     term = " ".join(_SURROGATE.sub("\ufffd", term).split())
@@ -142,15 +161,16 @@ def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
 
 
 def client_of(request: Request) -> str:
-    """Return the address from which a request comes."""
+    """Return the address from which a request comes; `?` if it is not known."""
     return request.client.host if request.client else "?"
 
 
 async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
-    """Return the body of a request. What it takes of the budget stands in `request.state.taken`.
+    """Return the body of a request, and store in `request.state.taken` how many bytes it has taken from the budget.
 
     Raises:
-        Refused: it is compressed (415), too large (413), comes too slowly (408), or there is no room for it now (503).
+        Refused: it is compressed (415), too large (413), not complete (400), comes too slowly (408), or there is no
+            room for it now (503).
     """
     request.state.taken, client = 0, client_of(request)
     if (coding := request.headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
@@ -181,7 +201,7 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
 def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
     """Return the fields of a request, from its body; if the body is not JSON, also the fields of its address.
 
-    This takes its time, so it is not for the thread that answers others.
+    Reading a large body takes long, so the thread that answers other requests must not call this.
 
     Raises:
         Refused: the body is not what its type says, or is larger than its texts may be.
@@ -216,7 +236,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _has_many_values(body: bytes) -> bool:
-    """Return whether JSON would need much memory, without reading it. Commas of its texts do not count."""
+    """Return whether JSON would need much memory, without parsing it. Commas within strings do not count."""
     quotes = body.count(b'"') - body.count(b'\\"')
     if quotes > 4 * MAX_VALUES:  # those of a name and a value
         return True
@@ -235,7 +255,11 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each field; `Refused` where a second text would be lost."""
+    """Return the first value of each field.
+
+    Raises:
+        Refused: there are two fields `q`, so a text would be lost.
+    """
     values: dict[str, str] = {}
     for name, value in pairs:
         if name == "q" and name in values:

@@ -1,4 +1,4 @@
-"""Runs the application on a socket until it is told to end."""
+"""Runs the application on a socket until a signal ends it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ from nmt_cli.system.signals import ENDING, answered_by
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")
 LOOK_SECONDS = 0.05
-"""Between two looks at whether a signal has come, and then, whether all requests are answered. Python answers a signal
-between two steps of its own, so one that comes just before the loop waits for sockets does not end this waiting."""
+"""Seconds between two checks whether a signal has come and, once it has, whether all requests are answered. Python
+handles a signal between two steps of its own, so one that comes just before the loop waits for sockets does not end
+this waiting."""
 FILES_PER_CONNECTION = 8
-"""asyncio takes all connections that wait, several times over, before the first of too many is closed."""
+"""Open files that are allowed for each connection. asyncio takes all connections that wait, several times over,
+before the first of too many is closed."""
 
 
 def found_address(host: str, port: int) -> tuple[int, int, int, Any]:
-    """Return the family, kind, protocol and address of a socket for a host.
-
-    Raises:
-        InputError: there is no such host.
-    """
+    """Return the family, kind, protocol and address of a socket for a host and a port."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
@@ -74,7 +72,7 @@ def serve_until_told(
     """Answer requests until a signal comes; finish those that are being answered, and return the signal's number.
 
     `ready` is called when requests are answered, and `ending` when the first signal has come. `proxies` are addresses
-    and networks of proxies that are trusted, beside those on this machine.
+    and networks of proxies that are trusted in addition to those on this machine.
     """
     connections = connections_with_room(limits.connections)
     server = _Server(
@@ -85,10 +83,8 @@ def serve_until_told(
 
 
 def connections_with_room(wanted: int) -> int:
-    """Let this process open the files that `wanted` connections may need, and return for how many there is room.
-
-    Many systems begin with 1,024 files. Without room for a connection, asyncio writes thousands of tracebacks a second.
-    """
+    """Let this process open the files that `wanted` connections may need, and return the number of connections for
+    which there is room."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_PER_CONNECTION * wanted
     if 0 <= files < needed:  # a negative number is no limit
@@ -98,13 +94,13 @@ def connections_with_room(wanted: int) -> int:
 
 
 def end_by_itself() -> None:
-    """Have the server of this process end as after SIGTERM, or as after another signal where that one is ignored."""
+    """Send this process SIGTERM, which ends its server, or another signal that does so if SIGTERM is ignored."""
     heard = (number for number in (signal.SIGTERM, *ENDING) if signal.getsignal(number) is not signal.SIG_IGN)
     os.kill(os.getpid(), next(heard, signal.SIGKILL))
 
 
 class _Server:
-    """Answers requests until a signal comes, and leaves it to the caller with which exit code."""
+    """Answers requests until a signal comes, and keeps the signal's number in `received`."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
@@ -112,7 +108,10 @@ class _Server:
         self.received = 0
 
     async def serve(self, listening: socket.socket, ready: Callable[[], None], ending: Callable[[], None]) -> None:
-        """Answer what comes; after a signal, return when all that was asked is answered."""
+        """Answer requests until a signal comes, then finish those that have begun, unless Ctrl-C follows the signal.
+
+        `ready` and `ending` are called as in `serve_until_told`.
+        """
         with answered_by(self._hear):
             server = await asyncio.get_running_loop().create_server(
                 lambda: Connection(self._serving), sock=listening, backlog=self._serving.limits.connections

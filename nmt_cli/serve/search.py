@@ -1,8 +1,8 @@
 """The search behind the server: the sentences of all requests in one pool of workers.
 
-A request is refused before anything of it is accepted. What is accepted has tickets of the pool, one for each share of
-its sentences, and each of them is settled once: with translations, with an error, or as cancelled. The process that
-speaks HTTP has this part, and needs no torch.
+A request is refused or accepted as a whole. An accepted request has tickets of the pool, one for each share of its
+sentences. Each ticket is settled once: with translations, with an error, or as cancelled. This module runs in the
+process that speaks HTTP, and needs no torch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from nmt_cli.translation.results import Translated
 from nmt_cli.translation.sentence_tasks import AHEAD, PROBE, Abilities, Found, SentenceTask, Wanted, tasks_of
 
 PAUSES = (0.0, 1.0, 2.0, 4.0)
-"""Seconds before the next start after a worker has died; after one more in a row the server ends."""
+"""Seconds before the next start after one, two and so on failures of workers in a row; after one more the server
+ends."""
 MAX_RETRY_SECONDS = 60
 ANSWER_SECONDS = 5.0
-"""Time within which each worker tells its state: no work keeps it from that for long."""
+"""Seconds within which each worker must report its state; no work delays that for long."""
 STALLED_SECONDS = 30.0
-"""Time without progress after which a search is taken to be stuck. Its longest steps take a second or two."""
+"""Seconds without progress after which a search counts as stuck. Its longest steps take a second or two."""
 
 
 class Search:
@@ -45,13 +46,14 @@ class Search:
         """
         self.workers, self.max_waiting = workers, max_waiting
         self.is_lost = False
-        """True if the workers keep dying, or the search was stuck at the end."""
+        """True if the workers keep dying, or if the search got stuck while the server was ending."""
         self._lost, self._is_closing = lost, False
         self._launcher = launcher
         self._pools: list[Pool] = []
-        """The pool of requests that come now, and before it those whose models were replaced, until they are done."""
+        """Pools: the last one takes new requests; those before it have models that were replaced, and finish their
+        requests."""
         self._past_deaths = 0
-        """Workers that have died in pools that are done."""
+        """Number of workers that died in pools which have ended."""
         self._reloading, self._replacing = threading.Lock(), threading.Lock()
         try:
             pool, abilities = self._opened(directions)
@@ -62,15 +64,17 @@ class Search:
         self.engines = [Engine(self, direction, found) for direction, found in enumerate(abilities)]
 
     def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
-        """Accept the tasks of a request, all for the same models: the newest ones."""
+        """Accept the tasks of a request, and return their tickets. All are done with the newest models."""
         with self._replacing:
             return [self._pools[-1].submit(task, priority=task.size) for task in tasks]
 
     def reload(self, what: Any) -> None:
-        """Translate what comes from now on with a model that is loaded anew; what has begun ends with the one before.
+        """Load a model anew for all requests from now on; requests that have begun end with the old model.
+
+        `what` tells the launcher which model to load (`RenewableLauncher.renew`).
 
         Raises:
-            NmtError: it cannot be loaded, or does not translate, so the model of before goes on.
+            NmtError: the model cannot be loaded, or does not translate, so the old one stays in use.
         """
         with self._reloading:
             # Its workers that there are do the rest, because new ones would have the new weights.
@@ -95,7 +99,8 @@ class Search:
             self._pools.remove(pool)
 
     def _opened(self, directions: int) -> tuple[Pool, list[Abilities]]:
-        """Return a new pool, whose first worker has translated a word in each direction."""
+        """Return a new pool and the abilities of each direction, once its first worker has translated a word in each
+        direction."""
         probe = SentenceTask(0, (PROBE,), places=(0,))
         pool = Pool(
             self._launcher, workers=self.workers, ahead=AHEAD, probe=probe, pauses=PAUSES,
@@ -109,14 +114,14 @@ class Search:
             raise
 
     def _lose(self, pool: Pool, error: NmtError) -> None:
-        """Have the server end where the pool in use has given up."""
+        """Have the server end if the pool that has given up is the one that takes new requests."""
         if self._pools and pool is self._pools[-1] and not self._is_closing:
             self.is_lost = True
             self._lost()
             log(f"error: translation has stopped working, so the server ends; restart it: {error}")
 
     def counted(self) -> tuple[int, int]:
-        """Return how many workers have died, and how many of them since one last did what it should."""
+        """Return how many workers have died in all, and how many since a worker last finished a task."""
         with self._replacing:
             status = [pool.status() for pool in self._pools]
             return self._past_deaths + sum(one.deaths for one in status), status[-1].failures_in_a_row
@@ -156,7 +161,7 @@ class Search:
             pool.end()
 
     def close(self) -> None:
-        """End all workers at once; what is still asked is cancelled."""
+        """End all workers at once; tasks that are not done are cancelled."""
         self._is_closing = True
         self._launcher.give_up()
         self._end_pools()
@@ -188,7 +193,8 @@ class Engine:
         """Begin the translation of some sentences.
 
         Raises:
-            TooMuch, Busy: there is no room, so no request exists.
+            TooMuch: there are more sentences than may ever wait.
+            Busy: too many sentences wait already; nothing of this request was accepted.
         """
         most = self._search.max_waiting
         if len(sentences) > most:
@@ -220,7 +226,7 @@ class Engine:
                 self._counts = self._counts.plus(ticket.result(0).spent)
 
     def _seconds_to_wait(self, num_waiting: int) -> int:
-        """Return after how many seconds it is worth asking again."""
+        """Return the seconds after which to ask again: until about half of the waiting sentences will be translated."""
         if not self._counts.seconds:
             return 1
         speed = self._counts.sentences / self._counts.seconds * self._search.workers
@@ -238,8 +244,8 @@ class Request:
 
         Raises:
             Cancelled: the request was cancelled.
-            NmtError: it has failed.
-            TimeoutError: a part of it is not done yet.
+            NmtError: the translation has failed.
+            TimeoutError: some sentences are not translated yet.
         """
         translated: dict[int, Translated] = {}
         try:
@@ -252,6 +258,6 @@ class Request:
         return [translated[place] for place in range(len(translated))]
 
     def cancel(self) -> None:
-        """Have what is not done yet left out. Any thread may call this, any number of times."""
+        """Cancel the sentences that are not translated yet. Any thread may call this, any number of times."""
         for ticket in self._tickets:
             ticket.cancel()

@@ -1,4 +1,4 @@
-"""The answers of the server: a method for each kind of request. Of HTTP it knows the status of errors."""
+"""The answers of the server: a method for each kind of request. All that it knows of HTTP is the status of an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Task:
     texts: list[str]
     is_list: bool
     detected: list[dict[str, Any]] | None
-    """The language of each text, where the client has asked for that."""
+    """The detected language of each text and its confidence; None if the client has named the source language."""
     sources: list[str]
     target: str
     is_html: bool
@@ -75,7 +75,7 @@ class Service:
     # Translation ----------------------------------------------------------------------------------------------------
 
     def task(self, fields: Fields, cancellation: Cancellation) -> Task:
-        """Return what a request asks for.
+        """Return the checked task of a request to translate texts.
 
         Raises:
             Refused: something is missing, wrong, not served, or too much.
@@ -115,14 +115,15 @@ class Service:
         return Task(texts, isinstance(given, list), detected, sources, found_target, kind == "html", request)
 
     def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
-        """Return what tells the language of each text: of HTML not the names of its tags."""
+        """Return the words of each text for the detection of its language: of HTML, words without tags, from the
+        beginning only."""
         if kind == "text":
             return texts
         direction = next(iter(self.directions))
         return [words_of_html(direction, text, self._documents, cancellation) for text in texts]
 
     def _request(self, fields: Fields) -> Request:
-        """Return what is asked for beside texts and languages."""
+        """Return the options of a request, which are all its fields except texts and languages."""
         prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
         if len(prefix) > most:
             raise Refused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
@@ -155,11 +156,12 @@ class Service:
         return found
 
     def _pair(self, source: str, target: str) -> tuple[str, str]:
-        """Return the languages that a client means, in variants that are served together if there are such."""
+        """Return the source and target language that a client means, preferably as variants between which a model
+        translates."""
         return self.directions.pair(source, target) or (self._language(source), self._language(target))
 
     def translate(self, task: Task, cancellation: Cancellation) -> dict[str, Any]:
-        """Return the answer to a request; blocks until the translation is there."""
+        """Return the JSON object that answers a request to translate texts; blocks until the translation is there."""
         answers: list[Answer] = [Answer(text, (), ()) for text in task.texts]
         for source in dict.fromkeys(task.sources):
             direction = self.directions.between(source, task.target)
@@ -205,7 +207,12 @@ class Service:
         ]
 
     def detect(self, fields: Fields) -> list[dict[str, Any]]:
-        """Return the languages that a text may be in."""
+        """Return the languages that the text of a request may be in, most probable first, each with a confidence (0 to
+        100).
+
+        Raises:
+            Refused: the text is missing or too long, or the server cannot detect languages.
+        """
         given = fields.texts("q")
         text = given if isinstance(given, str) else "\n".join(given)
         self._check_size([text], is_costly=False)
@@ -215,7 +222,7 @@ class Service:
     # Files ----------------------------------------------------------------------------------------------------------
 
     def file_task(self, fields: Fields, cancellation: Cancellation) -> FileTask:
-        """Return what a request for a file asks for.
+        """Return the checked task of a request to translate a file.
 
         Raises:
             Refused: something is missing, wrong, or not served.
@@ -245,7 +252,8 @@ class Service:
         return FileTask(direction, target, file, Request(glossary=glossary))
 
     def translate_file(self, task: FileTask, cancellation: Cancellation) -> tuple[str, list[str]]:
-        """Translate a file; return the name under which it can be fetched for a while, and what was not ordinary."""
+        """Translate a file; return the name under which the result can be fetched for a while, and warnings, a
+        sentence each."""
         direction, file = task.direction, task.file
         name, translated = PurePath(file.name).name[-100:], TranslatedFile(file.content, [])
         if direction is not None:
@@ -253,10 +261,10 @@ class Service:
         return self._files.add(name, task.target, translated.content), translated.warnings
 
     def file(self, name: str) -> bytes:
-        """Return a translated file.
+        """Return the content of a translated file by the name that `translate_file` has given it.
 
         Raises:
-            Refused: there is none of this name, or not any more.
+            Refused: there is no file of this name, or it is no longer kept.
         """
         content = self._files.get(name)
         if content is None:
@@ -266,7 +274,7 @@ class Service:
     # About the server -----------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """Return what a page needs to know."""
+        """Return the settings of the server for a web page: limits, features and the languages that it first shows."""
         first = next(iter(self.directions))
         named = {one["code"]: {"code": one["code"], "name": one["name"]} for one in self.directions.languages()}
         return {
@@ -309,7 +317,10 @@ def _num_weights(sentence: Translated) -> int:
 
 
 def _aligned(sentence: Translated, *, with_weights: bool) -> dict[str, Any]:
-    """Return where the words of a sentence's translation look: a row for each, a column for each source word."""
+    """Return a sentence, its best translation, and the links and attention weights between their words.
+
+    The weights have a row for each target word and a column for each source word; None without `with_weights`.
+    """
     best = sentence.translations[0]
     weights = best.weights
     links = hard_links(weights) if weights is not None else best.links or ()
@@ -323,6 +334,6 @@ def _aligned(sentence: Translated, *, with_weights: bool) -> dict[str, Any]:
 
 
 def _of_words(answer: Answer) -> list[float]:
-    """Return the confidence of each word of an answer; a text that was not translated is certain."""
+    """Return the confidence of each word of an answer, which is 1 in a text that was not translated."""
     values = answer.word_confidence or (1.0,) * len(answer.text.split())
     return [round(value, 6) for value in values]

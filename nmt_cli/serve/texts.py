@@ -31,7 +31,7 @@ from nmt_cli.translation.sentence_tasks import Wanted
 
 Translate = Callable[[Sequence[str]], list[Translation]]
 MAX_DETECTED = 4096
-"""Characters of a page or a document from which its language is told."""
+"""Characters at the beginning of a page or a document by which its language is detected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A text in the target language."""
+    """The translation of a text."""
 
     text: str
     alternatives: tuple[str, ...]
     sentences: tuple[Translated, ...]
     """The sentences that were translated, in order, with their alignments where these were asked for."""
     confidence: float = 1.0
-    """Probability that the whole text is correct; of the text as it was, which needed no translation, it is 1."""
+    """Probability that the whole text is correct; 1 for a text that needed no translation."""
     word_confidence: tuple[float, ...] = ()
     """Probability that each white-space word of the text is correct."""
 
@@ -63,12 +63,12 @@ class TranslatedFile(NamedTuple):
 
     content: bytes
     warnings: list[str]
-    """Sentences about what was not ordinary, such as placeholders that were put back."""
+    """Warnings for the client, a sentence each, such as that placeholders were put back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request for some texts or a file, beside the languages."""
+    """Options of a request for texts or a file, which are all its fields except texts and languages."""
 
     alternatives: int = 0
     with_alignment: bool = False
@@ -77,21 +77,23 @@ class Request:
     glossary: Glossary | None = None
 
     def wanted(self, engine: AnyEngine, *, with_alignment: bool) -> Wanted:
-        """Return what the engine is asked for each sentence."""
+        """Return the request to the engine for each sentence; it asks for alignment only if the model has attention."""
         with_alignment = with_alignment and engine.abilities.alignment
         return Wanted(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
 
 
 class _Sentences:
-    """Asks the engine for sentences, each once, and remembers the answers."""
+    """Has the engine translate sentences, each different one once, and remembers the translations."""
 
     def __init__(self, direction: Direction, wanted: Wanted, cancellation: Cancellation) -> None:
         self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
         self._found: dict[str, Translated] = {}
 
     def ranked(self, rank: int, document: Document) -> Translate:
-        """Return what gives each sentence of a document its translation of this rank, or its last one if there are
-        fewer."""
+        """Return a function that translates sentences of a document.
+
+        It returns the translation of this rank for each sentence (0 is the best), or its last one if there are fewer.
+        """
 
         def translate(lines: Sequence[str]) -> list[Translation]:
             new = [line for line in dict.fromkeys(lines) if line not in self._found]
@@ -104,17 +106,18 @@ class _Sentences:
         return translate
 
     def all(self) -> tuple[Translated, ...]:
-        """Return what was translated, in order."""
+        """Return all sentences that were translated, in the order in which they were first asked for."""
         return tuple(self._found.values())
 
 
 def translate_texts(
     direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
 ) -> list[Answer]:
-    """Return the answer to each text; each of its lines is a paragraph.
+    """Return the translation of each text; each line of a text is a paragraph.
 
     Raises:
-        InputError: a prefix is given for more than one sentence, or the model cannot do with the glossary.
+        InputError: a prefix is given for more than one sentence or for a text without letters, or a glossary for a
+            model without attention.
     """
     if request.prefix and (len(texts) > 1 or "\n" in texts[0].strip() or len(direction.split(texts[0].strip())) > 1):
         raise InputError("prefix goes with a text of one sentence")
@@ -147,10 +150,10 @@ def translate_texts(
 
 
 def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
-    """Return the answer with the confidence of its paragraphs.
+    """Return the answer with its confidence and that of its words, computed from the sentences of its paragraphs.
 
-    Sentences are taken for independent. A word that spans two sentences has the lower of their confidences, and what
-    was not translated has 1.
+    The sentences are treated as independent. A word that spans two sentences has the lower of their confidences, and
+    text that was not translated has 1.
     """
     whole, of_words = 1.0, []
     for paragraph in paragraphs:
@@ -174,10 +177,11 @@ def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
 def translate_html(
     direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
 ) -> list[Answer]:
-    """Return the answer to each piece of HTML, whose tags stay; the sentences of all are searched together.
+    """Return the translation of each piece of HTML with its tags; the sentences of all pieces are translated together.
 
     Raises:
-        InputError: a tag is cut off, elements are nested beyond reason, or the model cannot do with the glossary.
+        InputError: a tag is cut off, elements are nested too deeply, or a glossary is given for a model without
+            attention.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
 
@@ -203,11 +207,11 @@ def translate_html(
 def translate_file(
     direction: Direction, name: str, data: bytes, request: Request, documents: Documents, cancellation: Cancellation
 ) -> TranslatedFile:
-    """Return a document with its text translated; its name tells the format.
+    """Return a document with its text translated; the ending of its name tells the format.
 
     Raises:
-        InputError: the document is damaged, too large, or in an unknown encoding, or the model cannot do with the
-            glossary.
+        InputError: the document is damaged, too large, or in an unknown encoding, or a glossary is given for a model
+            without attention.
         Cancelled: nobody waits for the document any more.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
@@ -231,7 +235,11 @@ def _file_in_place(name: str, data: bytes, translate: Translate, direction: Dire
 
 
 def words_of_html(direction: Direction, text: str, documents: Documents, cancellation: Cancellation) -> str:
-    """Return the beginning of what would be translated of a piece of HTML; errors as of `translate_html`."""
+    """Return the beginning of the text that `translate_html` would translate, without the tags.
+
+    Raises:
+        InputError: a tag is cut off, or elements are nested too deeply.
+    """
     split, target = direction.split, direction.target
     with documents.one(cancellation) as document:
         return _to_be_translated(
@@ -242,7 +250,12 @@ def words_of_html(direction: Direction, text: str, documents: Documents, cancell
 def words_of_file(
     direction: Direction, name: str, data: bytes, documents: Documents, cancellation: Cancellation
 ) -> str:
-    """Return the beginning of what would be translated of a document; errors as of `translate_file`."""
+    """Return the beginning of the text that `translate_file` would translate.
+
+    Raises:
+        InputError: the document is damaged, too large, or in an unknown encoding.
+        Cancelled: nobody waits for the document any more.
+    """
     with documents.one(cancellation) as document:
         return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, document.work))
 
@@ -256,7 +269,7 @@ def _to_be_translated(render: Callable[[Translate], object]) -> str:
 
 
 def _lines_of(render: Callable[[Translate], object]) -> list[str]:
-    """Return the lines that would be translated."""
+    """Return the sentences for which `render` first asks its function for translations; nothing is translated."""
     found: list[str] = []
 
     def take(sentences: Sequence[str]) -> list[Translation]:

@@ -1,4 +1,4 @@
-"""Loads the newer checkpoint of a model that is being trained while the server goes on."""
+"""Loads newer checkpoints of the models that a server translates with, for models that are still being trained."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from nmt_cli.serve.metrics import Metrics
 from nmt_cli.system.console import log, warn
 
 SECONDS = 1.0
-"""Between two looks at the model directories."""
+"""Seconds between two looks at the model directories."""
 LONGEST_PAUSE = 60.0
-"""Seconds. Each failure to load the same checkpoint doubles the pause before the next try, up to this."""
+"""Longest pause in seconds before another try to load a checkpoint. Each failure to load it doubles the pause."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """A model with the way to its newest checkpoint."""
+    """A model whose newer checkpoints are loaded."""
 
     names: str
-    """Its directions, for messages."""
+    """Directions of the model, for messages."""
     newest: Callable[[], str]
-    """Names the checkpoint that would be loaded now, so that another name means another checkpoint."""
+    """Returns a name of the checkpoint that would be loaded now; another name means another checkpoint."""
     reload: Callable[[], None]
-    """Has the workers load it."""
+    """Has the workers load the newest checkpoint."""
     seen: str
-    """The checkpoint that is served."""
+    """Name of the checkpoint that the server uses."""
     failure: tuple[str, str] | None = None
-    """The checkpoint that could not be loaded last, and why."""
+    """Name of the checkpoint that the last try could not load, and the reason; None if there was no failure."""
     pause: float = 0.0
     try_again_at: float = 0.0
 
 
 class Watcher:
-    """A thread that looks after new checkpoints.
+    """A thread that looks for new checkpoints and has them loaded.
 
-    Where one cannot be loaded, the old model goes on, and the new one is tried again: it may be half copied, or there
-    may have been no memory. A failure is told once, until it changes.
+    If one cannot be loaded, the old model stays in use, and the new one is tried again: it may be half copied, or
+    memory may have been short. A failure that repeats with the same message is logged once.
     """
 
     def __init__(self, watched: Sequence[Watched], metrics: Metrics, *, seconds: float = SECONDS) -> None:
@@ -58,7 +58,10 @@ class Watcher:
 
 
 def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
-    """Load the newest checkpoint of a model if it is not served yet, and if it is not too early for another try."""
+    """Load the newest checkpoint of a model if it is not in use yet, and if it is not too early for another try.
+
+    `now` is the time by `time.monotonic`, and `seconds` the pause after a first failure.
+    """
     newest = "the newest checkpoint"
     try:
         newest = one.newest()

@@ -1,7 +1,7 @@
-"""Workers on the machines of a Ray cluster: the one place that knows Ray.
+"""Workers on the machines of a Ray cluster. Only this module uses Ray.
 
 Ray starts a process with a worker, finds it a machine and a device, carries tasks to it and results back, and notices
-when it has died. Towards a pool such a worker is like any other: a thread of this process reads its connection.
+when it has died. A pool treats such a worker like any other: a thread of this process reads its connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.workers import Build, BuiltLater, Inbox, Message, Threads, Worker, portable
 
 THIS_MACHINE = "local"
-"""The address for which Ray is started on this machine, and ended with the block."""
+"""The address for which `connect` starts Ray on this machine, and ends it after the block."""
 WAIT_SECONDS = 30.0
 END_SECONDS = 10.0
 LOCAL_STORE_BYTES = 200_000_000
@@ -38,27 +38,28 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The processors that a worker needs, or that there are."""
+    """Numbers of processors and GPUs: those that a worker needs, or those of a whole cluster."""
 
     cpus: int
     gpus: int
 
 
 class _Opened(NamedTuple):
-    """An attempt to load what the tasks need."""
+    """The result of an attempt of a worker to load what its tasks need."""
 
     host: str
     pid: int
     told: str
-    """Lines for standard error."""
+    """Text that the worker wrote to standard error while it loaded."""
     error: Exception | None
 
 
 class _Actor:
-    """A process of Ray with a worker: the one that a notebook has."""
+    """A process of Ray that does tasks with one worker, which is a thread of it (`Threads`)."""
 
     def open(self, build: Build, threads: int) -> _Opened:
-        """Load what the tasks need."""
+        """Start the worker, which loads what its tasks need; return where it runs, and the error if it could not
+        load."""
         told, error = io.StringIO(), None
         try:
             with redirect_stderr(told):
@@ -78,7 +79,11 @@ class _Actor:
 
 
 def require_ray() -> Any:
-    """Return the library; `InputError` says how to get it."""
+    """Return the module `ray`.
+
+    Raises:
+        InputError: it is not installed; the message says how to get it.
+    """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     try:
         import ray
@@ -89,17 +94,19 @@ def require_ray() -> Any:
 
 @contextmanager
 def connect(address: str, *, num_cpus: int | None = None) -> Iterator[Cluster]:
-    """Join the Ray cluster at `address` (`auto` finds one that runs here), or for `local` start one for the block.
+    """Join the Ray cluster at `address` or start one on this machine, and yield it; leave or end it after the block.
 
     The signals that end the program keep their handlers; the one exception that these may raise through Ray is
     KeyboardInterrupt.
 
     Args:
-        address: of the cluster.
-        num_cpus: what a cluster of this machine may count on; all cores unless told.
+        address: `HOST:PORT` of a cluster, `auto` for one that runs on this machine, or `local` to start one for the
+            block.
+        num_cpus: number of processors of a cluster that is started; None means all.
 
     Raises:
         InputError: Ray is not installed; no cluster answers.
+        NmtError: Ray cannot be started on this machine.
     """
     ray, is_local = require_ray(), address == THIS_MACHINE
     how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
@@ -128,7 +135,7 @@ def connect(address: str, *, num_cpus: int | None = None) -> Iterator[Cluster]:
 
 
 def _check_that_somebody_answers(address: str) -> None:
-    """Raise `InputError` where nobody answers at the address; Ray itself goes on asking for minutes."""
+    """Raise `InputError` if nobody answers at the address; Ray itself would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -143,18 +150,19 @@ def _check_that_somebody_answers(address: str) -> None:
 
 
 class Cluster:
-    """The machines that Ray has."""
+    """A cluster of machines on which Ray starts workers."""
 
     def __init__(self, ray: Any, *, is_local: bool) -> None:
         self._ray, self._is_local = ray, is_local
 
     def resources(self) -> Resources:
-        """Return what there is on all machines."""
+        """Return the numbers of processors and GPUs of all machines together."""
         found = self._ray.cluster_resources()
         return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)))
 
     def launcher(self, build: Build, *, needs: Resources, threads: int) -> RayLauncher:
-        """Return what starts workers on these machines."""
+        """Return a launcher of workers on these machines; each worker takes the processors `needs` and computes in
+        `threads` threads."""
         return RayLauncher(self._ray, build, needs, threads, is_local=self._is_local)
 
 
@@ -170,7 +178,7 @@ class RayLauncher:
         self._is_closed = False
 
     def start(self) -> Worker:
-        """Return a new worker at once; it says when it is ready."""
+        """Return a new worker at once; the worker sends a message when it has loaded what its tasks need."""
         ours, theirs = Pipe()
         actor = self._type.remote()
         thread = threading.Thread(target=self._run, args=(actor, theirs), name="nmt-ray-worker", daemon=True)
@@ -179,7 +187,7 @@ class RayLauncher:
         return Worker(ours, 0, end=lambda: self._kill(actor))
 
     def give_up(self) -> None:
-        """Workers are started without waiting for them."""
+        """Do nothing, because `start` never waits."""
 
     def close(self) -> None:
         """End all workers."""
@@ -189,7 +197,8 @@ class RayLauncher:
             thread.join(END_SECONDS)
 
     def _kill(self, actor: Any) -> None:
-        """End a process of Ray, which may live where it cannot be reached."""
+        """End a process of Ray, perhaps on a machine where only Ray reaches it; do nothing once all are ended by
+        `close`."""
         if not self._is_closed:
             self._ray.kill(actor)
 
@@ -217,7 +226,10 @@ class RayLauncher:
             inbox.close()
 
     def _opened(self, actor: Any) -> _Opened:
-        """Wait until a process has loaded; the first says where that takes long, as on a cluster without room."""
+        """Wait until a process has tried to load what its tasks need, and return the result.
+
+        If the first process takes long, as on a cluster without room, that is logged.
+        """
         opening = actor.open.remote(self._build, self._threads)
         while not self._ray.wait([opening], timeout=WAIT_SECONDS)[0]:
             if actor is self._started[0][0]:
@@ -233,7 +245,8 @@ class RayLauncher:
         raise self._told(opened, opened.error)
 
     def _told(self, opened: _Opened, error: Any) -> Exception:
-        """Return an error with the name of the machine on which it came."""
+        """Return an error of a worker; an `NmtError` from another machine gets the name of that machine in its
+        message."""
         if self._is_local or not isinstance(error, NmtError):
             return error  # type: ignore[no-any-return]
         kind = InputError if error.exit_code == InputError.exit_code else NmtError

@@ -21,9 +21,9 @@ _said: set[str] = set()
 def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open.
 
-    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings. A line that
-    cannot be written, because nobody reads stderr any more or the disk is full, is an error of the main thread alone,
-    which ends the command.
+    After `be_quiet` stderr gets only lines that begin with `warning: ` or `error: `. A line that cannot be written,
+    because nobody reads stderr any more or the disk is full, is an error in the main thread only, where it ends the
+    command.
     """
     if _is_silent:
         return
@@ -57,7 +57,7 @@ def log_once(message: str) -> None:
 
 
 def begin() -> None:
-    """Forget what another command of this process has printed once, and if it was quiet."""
+    """Forget which lines an earlier command of this process has written with `log_once`, and whether it was quiet."""
     global _is_quiet
     _said.clear()
     _is_quiet = False

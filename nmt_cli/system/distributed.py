@@ -1,7 +1,7 @@
-"""The world of a training: which process this is, on which device, and what all of them decide together.
+"""The processes of a training: which one this is, on which device, and what all of them decide together.
 
-One process is a world of its own, with the same methods; training code never asks whether it is alone. Several are
-started by torchrun, and speak over gloo, their gradients on GPUs over NCCL.
+A single process has the same methods as one of several, so training code never asks whether it is alone. Several are
+started by torchrun. They communicate over gloo, and sum gradients on GPUs over NCCL.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STEP_TIMEOUT = timedelta(minutes=10)
 WORK_TIMEOUT = timedelta(days=1)
 """Longest time that the first process may take alone, to train a tokenizer or to tokenise the corpora."""
 BUCKET_MEGABYTES = 4
-"""Size of a bucket of gradients. Buckets are summed while the backward pass goes on."""
+"""Size of a bucket of gradients. Buckets are summed over the processes while the backward pass still runs."""
 Result = TypeVar("Result")
 
 
 class World:
-    """One process on one device."""
+    """A training's only process, or the base class of one of several (`Processes`); it computes on one device."""
 
     rank = 0
     size = 1
@@ -49,15 +49,20 @@ class World:
 
     @property
     def is_primary(self) -> bool:
-        """True of the one process that decides and writes."""
+        """True in the one process that decides and writes, which has rank 0."""
         return self.rank == 0
 
     def take_device(self, name: str) -> None:
-        """Work on the device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
+        """Set `device` to the device for `auto`, `cpu`, `cuda` or `cuda:N`.
+
+        Raises:
+            InputError: there is no such device, or not one for each process of this machine.
+        """
         self.device = find_device(name)
 
     def places(self, count: int) -> range:
-        """Return which of `count` things are this process's part; of things sorted by length, some of every length."""
+        """Return the indices of this process's share of `count` items; if they are sorted by length, it has some of
+        every length."""
         return range(self.rank, count, self.size)
 
     def sums(self, *values: float) -> list[float]:
@@ -65,15 +70,18 @@ class World:
         return list(values)
 
     def gathered(self, value: Any) -> list[Any]:
-        """Return what each process gives, by rank; what JSON can hold."""
+        """Return the values that all processes have passed, by rank. JSON must be able to hold them."""
         return [value]
 
     def agreed(self, act: Callable[[], Result]) -> Result:
-        """Do something in every process; an error in any of them is raised in all, and printed by the first."""
+        """Call `act` in every process, and return its result; an `NmtError` in any process is raised in all.
+
+        The first process raises an error that says what has failed, the others raise `AlreadyReported`.
+        """
         return act()
 
     def first(self, act: Callable[[], Result]) -> Result:
-        """Do something in the first process, then in the others, who find it done."""
+        """Call `act` in the first process, then in the others, which find its work done, and return its result."""
         return act()
 
     def parallel(self, module: nn.Module) -> nn.Module:
@@ -82,8 +90,8 @@ class World:
         return module
 
     def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Run forward and backward passes of a `parallel` module after which another part of the same update
-        follows."""
+        """Return a context for forward and backward passes of a `parallel` module after which another part of the
+        same update follows; gradients are not summed over the processes in it."""
         return nullcontext()
 
 
@@ -167,7 +175,8 @@ class Processes(World):
 
 
 def _check_environment() -> None:
-    """Check that what torchrun sets is there: a WORLD_SIZE alone is often a leftover of another job."""
+    """Raise `InputError` if a variable that torchrun sets is missing: a WORLD_SIZE alone is often a leftover of
+    another job."""
     numbers = ("WORLD_SIZE", "RANK", "MASTER_PORT")
     wrong = [name for name in numbers if not os.environ.get(name, "").isdecimal()]
     wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
@@ -180,10 +189,10 @@ def _check_environment() -> None:
 
 @contextmanager
 def open_world() -> Iterator[World]:
-    """Yield the world that torchrun has made for this process, or this process alone; only the first logs.
+    """Yield this process as one of those that torchrun has started, or alone; only the first process logs.
 
     Raises:
-        InputError: the environment tells of several processes, but not how they find each other.
+        InputError: the environment says that there are several processes, but not how they find each other.
         NmtError: another process has gone, or cannot be reached.
     """
     if os.environ.get("WORLD_SIZE", "") in ("", "1"):
@@ -252,13 +261,17 @@ def _is_of_connection(error: RuntimeError) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return what the libraries say, without the places in their sources and their advice."""
+    """Return the reason in an error message of torch or gloo, without places in their sources and advice."""
     found = re.search(r"(connection|broken pipe|timed out|no route|network)[^.\[\n]*", str(error), re.IGNORECASE)
     return found[0].strip(" :").lower() if found else (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
+    """Return the device for `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    Raises:
+        InputError: the name is unknown, or there is no such GPU.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name != "cpu" and not name.startswith("cuda"):
@@ -275,7 +288,8 @@ def find_device(name: str) -> torch.device:
 
 
 def _what_is_found(num_gpus: int) -> str:
-    """Return which GPUs there are, and what to do if the wanted one is not among them."""
+    """Return the part of a message that says how many GPUs there are, and what to do if the wanted one is not among
+    them."""
     if num_gpus:
         return f"PyTorch finds only {counted(num_gpus, 'GPU')} here, numbered from 0; take another one, cpu or auto"
     return (

@@ -67,7 +67,10 @@ def is_refusal(error: NmtError) -> bool:
 
 
 def place_of(error: BaseException) -> str:
-    """Return what an error is and where it was raised, without its message, which may hold text of a user."""
+    """Return the type of an error, or the message of a `ModelError`, and the place where it was raised.
+
+    The messages of other errors are left out, because they may hold text of a user.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     shown = str(error) if isinstance(error, ModelError) else type(error).__name__
     return f"{shown} at {frames[-1].filename}:{frames[-1].lineno}" if frames else shown

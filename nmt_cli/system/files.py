@@ -1,7 +1,8 @@
 """Files and directories that are whole or absent, whenever the program is killed, the disk full or the power cut.
 
-What is to be kept is written beside its place, pushed to the disk, renamed, and the rename pushed to the disk: in that
-order a crash leaves the old or the new, never a part (Pillai et al., "All File Systems Are Not Created Equal", 2014).
+A file is written next to its place, flushed to the disk and renamed, and then the rename is flushed to the disk: in
+that order a crash leaves the old file or the new one, never a part (Pillai et al., "All File Systems Are Not Created
+Equal", 2014).
 """
 
 from __future__ import annotations
@@ -27,25 +28,27 @@ from nmt_cli.system.errors import InputError, NmtError, is_refusal
 
 _TOKEN_BYTES = 8
 _SHORT_NAME = 64
-"""Bytes that the name of a temporary file may always have; beyond them it is not longer than the name it stands for."""
+"""Bytes that the name of a temporary file may always have; a longer one is no longer than the name of the final
+file."""
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-"""Errors of `flock` that mean that another process has the lock; all others mean that there is no lock to be had."""
+"""Errors of `flock` that mean that another process has the lock; all others mean that the file system has no locks."""
 _ATTEMPTS = 10
-"""Files of one lock that are opened, each removed by another command before it is locked; file systems that give a file
-changing numbers take the last."""
+"""Times that the file of a lock is opened, if each time another command removes it before it is locked. The last
+file is taken unchecked, for file systems that change the numbers of files."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors by which a file system says that it pushes no directories to the disk."""
+"""Errors by which a file system says that it cannot flush directories to the disk."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a write to a full disk, or beyond a limit (`ulimit -f`). Only `open` and its like name the file."""
+"""Errors of a write to a full disk, or beyond a limit (`ulimit -f`). Only those of `open` and similar calls name the
+file."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 """Errors by which a file system says that a file can have one name only."""
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a new, empty sibling to write to; it becomes `path` only if the block succeeds.
+    """Yield a new, empty file in the same directory to write to; it becomes `path` only if the block succeeds.
 
-    A file that it replaces hands down its mode, and its owner and group as far as this user may give them.
+    It gets the mode of the file that it replaces, and its owner and group as far as this user may give them.
     """
     replaced = path.stat() if path.exists() else None
     temporary = sibling_name(path)
@@ -66,7 +69,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def full_disk_names(path: Path) -> Iterator[None]:
-    """Let an error of a write for which there is no room name this file or directory, unless it names one."""
+    """Add this path to an error of the block that says that there is no room for a write, unless it names a file."""
     try:
         yield
     except OSError as error:
@@ -77,13 +80,13 @@ def full_disk_names(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield a new, empty sibling of each path to write to; they become these paths if the block succeeds: all or none.
+    """Yield a new, empty file for each path to write to; they become these paths if the block succeeds: all or none.
 
-    They get their names from the last to the first, so where the first is, the others are. Nothing that is there is
-    replaced, nor what another program puts there meanwhile.
+    They get their final names from the last to the first, so if the first path exists, all others do. No file is ever
+    replaced, even if another program makes it while the block runs.
 
     Raises:
-        FileExistsError: one of the names is taken.
+        FileExistsError: one of the paths exists already.
     """
     temporaries = [sibling_name(path) for path in paths]
     with ExitStack() as named:
@@ -105,7 +108,7 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 @contextmanager
 def _named(temporary: Path, path: Path) -> Iterator[None]:
-    """Give a file a name that nothing has; take the name away again if the block fails."""
+    """Give a temporary file the name `path`, which no file may have; take the name away again if the block fails."""
     try:
         os.link(temporary, path)
     except OSError as error:
@@ -138,9 +141,10 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def sibling_name(path: Path) -> Path:
-    """Return a name in the same directory that no other writer takes, and that is not longer than a long `path.name`.
+    """Return a path in the same directory that no other writer takes.
 
-    The number of the process would not do: two containers that share a directory can have processes of one number.
+    Its name has at most as many bytes as `path.name`, or `_SHORT_NAME` if that is more. The process ID would not do as
+    a part of it: two containers that share a directory can have processes with the same ID.
     """
     ending = f".{secrets.token_hex(_TOKEN_BYTES)}.tmp"
     name = os.fsencode(path.name)
@@ -162,9 +166,9 @@ def _copy_ownership(replaced: os.stat_result, path: Path) -> None:
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds.
+    """Yield a new directory next to `path` to fill; it takes the place of `path` only if the block succeeds.
 
-    A kill between the last two renames leaves no `path`. The next call restores the old one first.
+    A kill between the last two renames leaves no `path`. The next call first restores the old directory.
     """
     temporary, old = unfinished(path), unfinished(path.with_name(f"{path.name}.old"))
     if old.exists() and not path.exists():
@@ -192,8 +196,11 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(directory: Path, *names: str) -> None:
-    """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
-    any."""
+    """Remove the temporary files that killed calls of `atomic_path` left: for files of these short names, or for all if
+    none is given.
+
+    Nobody else may be writing these files.
+    """
     of_names = "|".join(map(re.escape, names)) or ".*"
     own = re.compile(rf"\.({of_names})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp", re.S)
     for path in directory.glob(".*.tmp"):
@@ -202,8 +209,10 @@ def remove_unfinished(directory: Path, *names: str) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory, if it is there, and what a killed attempt to do so left; killed on the way, the directory is
-    whole or has the name of an unfinished one."""
+    """Remove a directory, if it exists, and what a killed call with the same path left.
+
+    If this call is killed, the directory is whole or has the name of an unfinished one.
+    """
     doomed = unfinished(path)
     if doomed.exists():
         shutil.rmtree(doomed)
@@ -213,7 +222,7 @@ def remove_directory(path: Path) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Return the name of a directory while it is being filled or removed."""
+    """Return the path that a directory has while it is being filled or removed."""
     return path.with_name(f".{path.name}.tmp")
 
 
@@ -239,11 +248,8 @@ def directory_for(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> list[Path]:
-    """Make a directory and those above it, so that a power cut does not take them away with what lies in them.
-
-    Returns:
-        the directories that were not there before, from the outermost to the innermost.
-    """
+    """Make a directory and those above it, and flush them to the disk, so that a power cut does not lose them and
+    their files."""
     if path.is_dir():
         return []
     made = make_directory(path.parent) if path.parent != path else []
@@ -269,7 +275,7 @@ def remove_empty(directories: Sequence[Path]) -> None:
 
 
 def remove_made(paths: Sequence[Path]) -> None:
-    """Remove files, and then the directories that are empty; a directory comes before what lies in it."""
+    """Remove files, and then the directories that are empty; in `paths` a directory must come before its files."""
     for path in paths:
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
@@ -282,11 +288,16 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
 
     The lock of a process that dies is free again.
 
-    If the block refuses what the user gave, the file and the directories that were made for it are removed again, as
-    far as nothing else lies in them.
+    If the block refuses the input of the user (`is_refusal`), the file and the directories that were made for it are
+    removed again, unless they hold anything else.
+
+    Args:
+        path: the file of the lock.
+        what: words after "cannot be" in the message for a directory that cannot be used, such as "written to".
+        advice: what to do while another process holds the lock, for the message.
 
     Raises:
-        InputError: it cannot be `what` it should; another process holds it, with `advice` what to do then.
+        InputError: the directory cannot be used, or another process holds the lock.
         NmtError: the disk is full.
     """
     made: list[Path] = []
@@ -301,7 +312,7 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
 
 @contextmanager
 def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator[None]:
-    """Hold the file of a lock, and append to `made` the directories that are made for it."""
+    """Hold a lock while the block runs, and append to `made` the directories that are made for its file."""
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             made += make_directory(path.parent)
@@ -375,7 +386,8 @@ def sha256_of(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Push a file or a directory to the disk; a directory only where its file system does that."""
+    """Flush a file or a directory to the disk; skip a directory that this user may not read or its file system
+    cannot flush."""
     is_directory = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -404,7 +416,7 @@ def why_not_writable(directory: Path) -> str:
 
 
 def no_space(error: OSError) -> NmtError | None:
-    """Return the message for a full disk, or None if the error is another."""
+    """Return the error for the user if `error` says that the disk is full, or None if it is another."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     where = f"{error.filename}: " if error.filename else ""

@@ -11,16 +11,18 @@ from nmt_cli.system.control_groups import groups_of
 ROOT = Path("/")
 """Directory that holds /proc and /sys. Tests replace it."""
 _FILES = (("max", "current", "inactive_file"), ("limit_in_bytes", "usage_in_bytes", "total_inactive_file"))
-"""By version of control groups: the files of the limit and of the memory in use, and the caches in `memory.stat`."""
+"""For version 2 and then version 1 of control groups: the last parts of the names of the files with the limit and
+the memory in use, and the entry of caches in `memory.stat`."""
 
 
 def free_memory() -> int | None:
-    """Return the bytes that can be taken without another program's pages; None where the system does not say."""
+    """Return the bytes of memory that are free without displacing other programs; None where the system does not
+    say."""
     return min(_limits(ROOT), default=None)
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Yield what the machine and each control group of this process may still take."""
+    """Yield the bytes that are still free in the machine and in each control group of this process."""
     with suppress(OSError, ValueError, IndexError):
         lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
         yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -30,7 +32,7 @@ def _limits(root: Path) -> Iterator[int]:
 
 
 def _left_in_group(group: Path, limit: str, usage: str, cache: str) -> Iterator[int]:
-    """Yield what a control group may take beyond what it has, if it is limited; caches can be given up."""
+    """Yield the bytes that are still free in a control group, if it is limited; caches count as free."""
     with suppress(OSError, ValueError):
         most, now = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in (limit, usage))
         statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())

@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
 
     Every step takes and frees the same hundreds of megabytes. glibc maps each large block anew, and the system clears
     it page by page at the first touch, which takes longer than the work on it: see docs/performance.md. The process
-    then holds its peak until it ends; elsewhere than on glibc it does not.
+    then holds its peak until it ends. Without glibc, nothing changes.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -38,16 +38,21 @@ def keep_freed_memory() -> None:
 
 
 def keep_few_kernels() -> None:
-    """Make oneDNN cache few kernels, for a training. Call this before the first product.
+    """Make oneDNN cache few kernels, for a training. Call this before the first matrix product.
 
-    oneDNN keeps 1,024 kernels with their scratch space, made for shapes of batches that may never come again: a
-    gigabyte and more of a training in bfloat16, which is no faster for it. A search is: its shapes come again.
+    By default oneDNN keeps 1,024 kernels with their scratch space, made for shapes of batches that may never come
+    again: a gigabyte and more in a training in bfloat16, which is not faster with them. A search is faster with them,
+    because its shapes come again.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_KERNELS)
 
 
 def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
-    """Return `work(items)`. Where memory does not suffice, work on two halves, and so on, with a line in the log."""
+    """Return `work(items)`; if memory does not suffice, the results of its halves, and so on, with a line in the log.
+
+    Raises:
+        MemoryError, RuntimeError: memory does not suffice for a single item, or `work` has failed otherwise.
+    """
     try:
         return work(items)
     except (MemoryError, RuntimeError) as error:
@@ -58,7 +63,7 @@ def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], 
 
 
 def halved(at_once: int) -> int:
-    """Return half as many sentences, and log that.
+    """Return half of `at_once`, a number of sentences, log that, and free the cached memory of a GPU.
 
     Call this after the handler of the error, which still holds tensors.
     """
@@ -70,10 +75,10 @@ def halved(at_once: int) -> int:
 
 
 def is_broken_device(error: BaseException) -> bool:
-    """Return True if this is what torch raises when a GPU is of no use to the process any more, whatever it asks."""
+    """Return True if an error of torch means that this process can no longer use its GPU, whatever it asks of it."""
     return isinstance(error, RuntimeError) and "CUDA error" in str(error) and not is_out_of_memory(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if this is what torch raises when an allocation fails, on any device."""
+    """Return True if an error of torch or Python means that an allocation has failed, on any device."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -55,11 +55,12 @@ _LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
 }
-"""Levels for which the kernels are compiled apart, and the instructions that tell them."""
+"""Levels of x86-64 for which the kernels are compiled separately, each with the processor flags that it needs."""
 
 
 def described() -> str:
-    """Return the kind of the processors, the number that this process may use, and what they can do, in one line."""
+    """Return one line with the model of the processors, the level of their instructions, and the number of them that
+    this process may use."""
     values: dict[str, str] = {}
     with suppress(OSError, ValueError):
         for line in (ROOT / "proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -73,7 +74,7 @@ def described() -> str:
 
 
 class Usage(NamedTuple):
-    """A reading of the clocks, in seconds."""
+    """A reading of three clocks, in seconds."""
 
     clock: float
     own: float

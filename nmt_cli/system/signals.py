@@ -1,7 +1,7 @@
-"""The signals that end the program: which they are, who answers them, and with which exit code the program then ends.
+"""The signals that end the program, the handlers for them, and the exit code that the program then has.
 
-Whoever starts the program may have some of them ignored: a shell script has SIGINT ignored for what it puts in the
-background, nohup SIGHUP. These stay ignored.
+Whoever starts the program may have set some of them to be ignored: a shell script does so with SIGINT for programs in
+the background, and nohup with SIGHUP. These stay ignored.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MOMENT = 0.005
 """Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
 _SAME = 1.0
-"""Seconds in which a second signal is taken for the first one, that has come by two ways: torchrun passes on what its
-processes receive too."""
+"""Seconds within which a second signal counts as the first one that has come twice: torchrun passes on signals that
+its processes also receive themselves."""
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 Result = TypeVar("Result")
 
 
 def exit_code(number: int) -> int:
-    """Return the exit code that shells give to what a signal has ended."""
+    """Return the exit code that shells give to a program that a signal has ended."""
     return 128 + number
 
 
 class Ended(SystemExit):
-    """Ends the program, or what a `SignalDeferrer` cuts short, because a signal has come.
+    """Ends the program, or the function that `SignalDeferrer.cut_short` calls, because a signal has come.
 
     Python and libraries swallow exceptions in places: in a `__del__`, and where C asks if an object has an attribute.
-    So whoever takes this exception calls `answer`. If it dies without an answer, the signal is sent again.
+    So code that catches this exception must call `answer`. If the exception is deleted without that, the signal is sent
+    again.
     """
 
     def __init__(self, number: int, send_again: Callable[[], None]) -> None:
@@ -58,7 +59,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def answered_by(handler: Handler) -> Iterator[None]:
-    """Have `handler` called for the signals that are not ignored while the block runs."""
+    """Have `handler` called for the signals of `ENDING` that are not ignored, while the block runs."""
     with kept():
         for number in _heard():
             signal.signal(number, handler)
@@ -67,7 +68,7 @@ def answered_by(handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Restore the handlers after a block in which others are set."""
+    """Restore the handlers of the signals of `ENDING` after a block that may set others."""
     before = _heard()
     try:
         yield
@@ -78,8 +79,10 @@ def kept() -> Iterator[None]:
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Raise `Ended` wherever the block is when a signal comes, so that half-written files are removed. After the block
-    no signal counts: the program ends by itself, with its own exit code."""
+    """Raise `Ended` in the block when a signal comes, so that half-written files are removed.
+
+    After the block these signals are ignored: the program ends by itself, with its own exit code.
+    """
     handler, hook = _Ending(), sys.unraisablehook
     sys.unraisablehook = _show_unraisable
     for number in _heard():
@@ -95,7 +98,7 @@ def ending() -> Iterator[None]:
 
 
 def _heard() -> dict[signal.Signals, Any]:
-    """Return the signals that are not ignored, each with what answers it."""
+    """Return the signals of `ENDING` that are not ignored, with their handlers; none outside the main thread."""
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         return {}
     answers = {number: signal.getsignal(number) for number in ENDING}
@@ -103,13 +106,17 @@ def _heard() -> dict[signal.Signals, Any]:
 
 
 def _insists(number: int, since: float) -> bool:
-    """Return True if a signal says that the program shall not take its time to end, as it has since a moment: by a
-    second Ctrl-C a person insists, while SIGTERM and SIGHUP may come by themselves any number of times."""
+    """Return True if a signal is a second Ctrl-C, by which a person wants an ending program to end at once.
+
+    `since` is the time (`time.monotonic`) of the first signal. SIGTERM and SIGHUP may come by themselves any number of
+    times.
+    """
     return number == signal.SIGINT and time.monotonic() - since > _SAME
 
 
 class _Ending:
-    """Raises `Ended`; while files are being removed after that, only if somebody insists."""
+    """Handler of signals that raises `Ended`. While files are being removed after that, it raises again only for
+    Ctrl-C."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -131,8 +138,10 @@ class _Ending:
 
 
 class SignalDeferrer:
-    """Remembers the first signal, so that a step can be made whole and saved before the program ends; who insists by a
-    second Ctrl-C ends the program at once."""
+    """Remembers the first signal, so that a step can be finished and saved before the program ends.
+
+    A second signal ends the program at once if it is Ctrl-C.
+    """
 
     def __init__(self) -> None:
         self.deadline = math.inf
@@ -143,7 +152,7 @@ class SignalDeferrer:
 
     @property
     def received(self) -> int:
-        """The number of the first signal, or 0."""
+        """The number of the first signal; without one, that of SIGTERM from the deadline on, before that 0."""
         return self._number or (signal.SIGTERM if self.is_late else 0)
 
     @property
@@ -158,7 +167,7 @@ class SignalDeferrer:
             yield
 
     def cut_short(self, act: Callable[[], Result]) -> Result | None:
-        """Return what `act` does, or None as soon as a signal has come; for what may be left half done."""
+        """Return the result of `act`, or None as soon as a signal has come; `act` must be safe to break off."""
         result = None
         try:
             try:
@@ -194,8 +203,11 @@ class SignalDeferrer:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return True if a module is being imported: whoever imports it may swallow what is raised, as torch does where it
-    looks for numpy, and go on with half of the module."""
+    """Return True if the frame is part of an import.
+
+    Code that imports a module may swallow an exception, as torch does when it looks for numpy, and continue with half
+    of the module.
+    """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -204,7 +216,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _show_unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Show an exception that Python swallows, as in a `__del__`, but not a signal's, which comes again."""
+    """Show an exception that Python swallows, as in a `__del__`, except `Ended`, because its signal comes again."""
     if not isinstance(what.exc_value, Ended):
         sys.__unraisablehook__(what)
 

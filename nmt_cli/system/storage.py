@@ -25,7 +25,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object from a file that may come from a stranger; `ModelError` says what is wrong with it."""
+    """Return a JSON object from a file that may come from a stranger.
+
+    Raises:
+        ModelError: there is no such file, or it is too large or no JSON object.
+        UnreadableError: it cannot be read now.
+    """
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
@@ -42,7 +47,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Return tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
+    """Return the tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated.
+
+    Raises:
+        ModelError: there is no such file, or it is not whole.
+        UnreadableError: it cannot be read now.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -57,7 +67,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the strings that stand beside the tensors of a file that `read_tensors` could read."""
+    """Return the metadata, strings by name, of a safetensors file that `read_tensors` could read."""
     from safetensors import safe_open
 
     with safe_open(path, framework="pt", device="cpu") as file:
@@ -65,7 +75,10 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """Return the bytes that `read_tensors` and `read_metadata` read. All is held twice, so it must be small."""
+    """Return the content of a safetensors file, which is the same for the same tensors and metadata.
+
+    It holds all tensors in memory twice, so they must be small.
+    """
     from safetensors.torch import save
 
     written = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
@@ -76,10 +89,10 @@ def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str])
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors to a file of a directory that `atomic_directory` makes whole.
+    """Write tensors to a safetensors file in a directory that `atomic_directory` has yielded.
 
     Raises:
-        OSError: as the operating system says.
+        OSError: the file cannot be written.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file

@@ -42,7 +42,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Work(Protocol):
-    """The tasks of a worker."""
+    """The work of a worker, which does the tasks of its inbox when it is called."""
 
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends."""
@@ -65,7 +65,10 @@ class Message(NamedTuple):
 
 
 def called(module: str, function: str, *arguments: Any) -> Work:
-    """Import a module and call a function of it: a partial of this is a `Build` whose parent need not import it."""
+    """Import a module, call a function of it, and return the work that it returns.
+
+    A partial of `called` is a `Build` for which the parent need not import the module.
+    """
     work: Work = getattr(import_module(module), function)(*arguments)
     return work
 
@@ -79,12 +82,12 @@ class Inbox:
 
     connection: Connection
     closed: Callable[[], None]
-    """Called where the parent has gone without a word."""
+    """Called if the connection ends without a message `end`, because the parent has gone."""
     state: Callable[[], Any] = lambda: None
-    """Returns the state of the worker for the parent; a thread of its own calls this, also while a task is done."""
+    """Returns the state of the worker for the parent; called in a separate thread, also while a task is being done."""
     holds: bool = False
-    """True if answers wait for `flush`, so that several need one message. Then the work looks for messages often, and
-    ends by itself where the parent has gone."""
+    """True if answers are kept until `flush`, so that several need one message. Then the work looks for messages
+    often, and ends by itself if the parent has gone."""
     has_ended: bool = False
     """True if no other task comes."""
     _held: list[Message] = field(default_factory=list)
@@ -123,7 +126,8 @@ class Inbox:
             self._send([Message("state", number, self.state())])
 
     def next(self, *, waits: bool = True) -> Message | None:
-        """Wait for the next task, and return it; None at the end, and where none has come if it is not waited for."""
+        """Wait for the next task, and return it; None at the end. Without `waits`, return None if no task has come
+        yet."""
         while not self.has_ended:
             try:
                 message = self._waiting.get(waits)
@@ -144,12 +148,12 @@ class Inbox:
         return number in self._cancelled
 
     def done(self, number: int, result: Any) -> None:
-        """Give the result of a task."""
+        """Send the result of a task to the parent."""
         self._cancelled.discard(number)
         self._answer(Message("done", number, result))
 
     def failed(self, number: int, error: Exception | None) -> None:
-        """Say that a task has failed; None where it was cancelled."""
+        """Tell the parent that a task has failed with an error, or with None that the task was cancelled."""
         self._cancelled.discard(number)
         self._answer(Message("failed", number, error if error is None else portable(error)))
 
@@ -158,8 +162,11 @@ class Inbox:
         self._answer(Message("logged", value=text))
 
     def close(self) -> None:
-        """End the connection. If it were closed while the thread reads it, the parent would not notice, and the thread
-        might read what gets its number next."""
+        """Send the answers that wait, and end the connection.
+
+        If it were closed while the thread reads it, the parent would not notice, and the thread might read from another
+        file that gets the same descriptor next.
+        """
         self.closed = lambda: None
         self.flush()
         with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
@@ -181,7 +188,7 @@ class Inbox:
             self._send([message])
 
     def _send(self, messages: list[Message]) -> None:
-        """Send these messages after those that wait."""
+        """Send these messages, after the answers that wait for `flush`."""
         with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
             messages, self._held = [*self._held, *messages], []
             if messages:
@@ -197,7 +204,7 @@ class BuiltLater:
         self._build = build
 
     def __call__(self, inbox: Inbox) -> None:
-        """Do the tasks of the inbox until it ends; where nothing can be built, all fail."""
+        """Do the tasks of the inbox until it ends; if the work cannot be built, all of them fail."""
         try:
             work = self._build()
         except Exception as error:
@@ -207,12 +214,12 @@ class BuiltLater:
             work(inbox)
 
     def renewed(self, _: Any) -> BuiltLater:
-        """Return the work itself: each worker loads what it needs as that is then."""
+        """Return the work itself: each worker that is started from now on loads the newest files by itself."""
         return self
 
 
 class OneByOne:
-    """Work that does a task at a time."""
+    """Work that does one task at a time with a function."""
 
     def __init__(self, do: Callable[[Any], Any]) -> None:
         self._do = do
@@ -229,7 +236,10 @@ class OneByOne:
 
 
 def portable(error: Exception) -> Exception:
-    """Return an error that can cross the border between processes: of the program's own kinds, or told by one."""
+    """Return an error that can be sent to another process and that the parent can show.
+
+    `NmtError`, `MemoryError` and `OSError` stay as they are; any other error becomes an `NmtError` with its traceback.
+    """
     if isinstance(error, NmtError | MemoryError | OSError):
         return error
     trace = "".join(traceback.format_exception(error)).rstrip()
@@ -237,7 +247,7 @@ def portable(error: Exception) -> Exception:
 
 
 class _ForwardedStderr:
-    """A standard error that the parent writes."""
+    """Replacement for standard error that sends whole lines to the parent, which writes them."""
 
     encoding = "utf-8"
 
@@ -253,10 +263,10 @@ class _ForwardedStderr:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back but the beginning of a line."""
+        """Do nothing: only the beginning of a line is held back."""
 
     def isatty(self) -> bool:
-        """The parent alone shows progress."""
+        """Return False, because only the parent shows progress."""
         return False
 
 
@@ -299,7 +309,7 @@ def _zygote(control: Connection) -> None:
 
 
 def _renewed(control: Connection, work: Any, what: Any) -> Work:
-    """Load anew, and say how that went; where it fails, the work of before goes on."""
+    """Return work that is loaded anew, or the old work if that fails; tell the parent which of the two has happened."""
     try:
         work = work.renewed(what)
     except Exception as error:
@@ -339,17 +349,17 @@ class Worker:
 
     connection: Connection
     pid: int
-    """0 for what is no process of this machine."""
+    """Process ID; 0 for a worker that is no process of this machine."""
     end: Callable[[], object] | None = None
-    """Ends at once what is no process of this machine."""
+    """Ends a worker at once that is no process of this machine."""
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """End the worker at once, whatever it does, and close the connection."""
         self.kill_process()
         self.connection.close()
 
     def kill_process(self) -> None:
-        """End its process at once, so that its connection closes at the other side."""
+        """End the process of the worker at once, so that its side of the connection is closed."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -361,7 +371,7 @@ class Launcher(Protocol):
     """Starts workers."""
 
     most_workers: int
-    """Workers that it can start; 0 for any number. It is known once there is a worker."""
+    """Number of workers that can be started; 0 for any number. It is known once there is a worker."""
 
     def start(self) -> Worker:
         """Return a new worker."""
@@ -370,17 +380,17 @@ class Launcher(Protocol):
         """Have a `start` that waits in another thread fail soon, if that is possible; the launcher is closed next."""
 
     def close(self) -> None:
-        """End what starts workers; the workers end where their connections are closed."""
+        """End the launcher; its workers end when their connections are closed."""
 
 
 class RenewableLauncher(Launcher, Protocol):
     """Starts workers, and can load anew what they need."""
 
     def renew(self, what: Any) -> None:
-        """Load anew `what` the tasks need; workers that are started from now on use it.
+        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it.
 
         Raises:
-            NmtError: it cannot be loaded, so what was loaded before goes on.
+            NmtError: it cannot be loaded, so the old part stays in use.
         """
 
 
@@ -393,7 +403,7 @@ class Threads:
         self._workers: list[threading.Thread] = []
 
     def start(self) -> Worker:
-        """Return a new worker; the first one loads."""
+        """Return a new worker. The first call loads what the tasks need."""
         self._work = self._work or self._build()
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
@@ -405,12 +415,12 @@ class Threads:
         return Worker(ours, 0)
 
     def renew(self, what: Any) -> None:
-        """Load anew what workers that are started from now on need."""
+        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it."""
         work: Any = self._work or self._build()
         self._work = work.renewed(what)
 
     def give_up(self) -> None:
-        """Nothing can end a thread that loads."""
+        """Do nothing, because a thread that loads cannot be ended."""
 
     @staticmethod
     def _run(work: Work, inbox: Inbox) -> None:
@@ -429,16 +439,15 @@ class Threads:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """Have a thread end with `SystemExit` when it next comes back to Python, which no step of a search keeps it from
-    for long."""
+    """Raise `SystemExit` in a thread as soon as it runs Python code again; no step of a search delays that for long."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
 class _Started:
-    """The process of a zygote, and the way to it."""
+    """The process of a zygote, and the connection to it."""
 
     def __init__(self, library: str = "") -> None:
-        """Start it; it loads a library before it is told what to load."""
+        """Start the process; it imports `library`, if one is named, before it is told what to load."""
         self.control, theirs = Pipe()
         call = f"from nmt_cli.system.workers import main; main({theirs.fileno()}, {library!r})"
         environment = {**os.environ, **dict.fromkeys(VARIABLES, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -449,14 +458,14 @@ class _Started:
         theirs.close()
 
     def end(self) -> None:
-        """End it, and its workers."""
+        """End the process, and wait until it has ended."""
         self.control.close()
         self.process.kill()
         self.process.wait()
 
 
 _ahead: list[_Started] = []
-"""The process that waits for its zygote, if there is one."""
+"""The process that `start_ahead` has started and no `Zygote` has taken yet, if there is one."""
 
 
 def start_ahead(library: str) -> None:
@@ -470,7 +479,7 @@ def start_ahead(library: str) -> None:
 
 
 def end_ahead() -> None:
-    """End the process that no zygote has taken, if there is one."""
+    """End the process that `start_ahead` has started, if no `Zygote` has taken it."""
     while _ahead:
         _ahead.pop().end()
 
@@ -485,7 +494,7 @@ class Zygote:
         self._control: Connection | None = None
         self._is_ready = self._is_closed = False
         self._asking = threading.Lock()
-        """Is held from a question to its answer, as several pools may share a zygote."""
+        """Held from a question to the zygote until its answer, because several pools may share the zygote."""
         self.most_workers = 0
         self._begin()
 
@@ -514,10 +523,10 @@ class Zygote:
                 ) from error
 
     def renew(self, what: Any) -> None:
-        """Load anew what workers that are started from now on need.
+        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it.
 
         Raises:
-            NmtError: it cannot be loaded, so what was loaded before goes on.
+            NmtError: it cannot be loaded, so the old part stays in use, or the zygote has crashed.
         """
         with self._asking:
             try:
@@ -530,7 +539,11 @@ class Zygote:
                 raise NmtError("the process that loads the model crashed, probably because memory is short") from error
 
     def _begin_again(self) -> None:
-        """Start another one, which loads what is on the disk now."""
+        """Start another zygote after one has crashed; it loads the files that are on the disk now.
+
+        Raises:
+            NmtError: the launcher is closed.
+        """
         self._end()
         if self._is_closed:
             raise NmtError("the worker processes have ended")
@@ -538,7 +551,7 @@ class Zygote:
         self._begin()
 
     def _wait(self) -> None:
-        """Wait until all is loaded for the first time."""
+        """Wait until the zygote has loaded what the tasks need; return at once if it has loaded before."""
         if not self._is_ready:
             self.most_workers = self._answer().number
             self._is_ready = True
@@ -559,7 +572,11 @@ class Zygote:
             theirs.close()
 
     def _answer(self) -> Message:
-        """Return the next answer, and write what the zygote says before."""
+        """Return the zygote's next answer, and write the lines for standard error that it sends before.
+
+        Raises:
+            NmtError: the answer is that something has failed.
+        """
         assert self._control is not None
         while True:
             message: Message = self._control.recv()
@@ -574,7 +591,7 @@ class Zygote:
             relay(message.value)
 
     def give_up(self) -> None:
-        """End the process, for whose answer a thread may wait."""
+        """End the process, so that a thread that waits for its answer fails."""
         self._is_closed = True
         if self._process is not None:
             self._process.kill()
@@ -593,16 +610,17 @@ class Zygote:
 
 
 def num_workers(threads: int) -> int:
-    """Return the workers, of so many threads each, for which this machine has processors and memory; at least one."""
+    """Return the number of workers, with `threads` threads each, for which this machine has processors and memory;
+    at least one."""
     free = free_memory()
     by_memory = free // WORKER_BYTES if free is not None else num_available()
     return max(1, min(num_available() // threads, by_memory))
 
 
 def launcher_of(build: Build, *, threads: int | None = None) -> RenewableLauncher:
-    """Return what starts workers here: processes, or one thread where torch is loaded already.
+    """Return a launcher of workers on this machine: of processes, or of a single thread if torch is loaded already.
 
-    `threads` are those of each worker; processes have one where it is None.
+    `threads` is the number of threads in which each worker computes; if it is None, a process has one.
     """
     if "torch" in sys.modules:
         return Threads(build, threads=threads, most_workers=1)
@@ -610,7 +628,10 @@ def launcher_of(build: Build, *, threads: int | None = None) -> RenewableLaunche
 
 
 def main(descriptor: int, library: str) -> None:
-    """Be a zygote, and end without a teardown."""
+    """Run as a zygote on the connection with this file descriptor, and exit without a teardown.
+
+    `library` is a module to import first, or empty.
+    """
     for number in ENDING:  # they reach the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
     try:

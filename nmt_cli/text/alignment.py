@@ -1,7 +1,7 @@
 """Attention between pieces, merged to the words of the raw text.
 
-Words are the white-space split of the raw lines, from 0. The weight of a word pair is the sum over its source pieces,
-averaged over its target pieces.
+Words are the white-space split of the raw lines, numbered from 0. The weight of a word pair is the sum over its source
+pieces, averaged over its target pieces.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 """Weights (target words, source words)."""
 Link = tuple[int, int]
-"""Source word, target word."""
+"""Index of a source word, and index of the target word that is aligned to it."""
 MAX_WEIGHTS = 16_000_000
-"""Word pairs of a line beyond which it has hard links but no matrix of weights."""
+"""Largest number of word pairs of a line with a matrix of weights; lines with more have hard links alone."""
 
 
 def merge_to_words(
     weights: NDArray[np.floating], source_words: Sequence[int], target_words: Sequence[int], shape: tuple[int, int]
 ) -> Matrix:
-    """Return weights of words from weights of (target pieces, source pieces and `</s>`).
+    """Return attention between words, merged from pieces: (target words, source words and one more column).
 
-    `shape` is (target words, source words). The result has one more column, for what lies on no word of the source: on
-    `</s>`, and on white space, which may have pieces beyond the last word. Such pieces of the target are left out.
+    The last column has the attention to source pieces that belong to no word: `</s>`, and white space that may have
+    pieces beyond the last word. Target pieces that belong to no word are left out.
+
+    Args:
+        weights: attention (target pieces, source pieces and `</s>`).
+        source_words: the index of the word of each source piece; the number of words or more if it belongs to none.
+        target_words: likewise for each target piece.
+        shape: the numbers of target words and of source words.
     """
     by_source = np.zeros((len(target_words), shape[1] + 1))
     for piece, word in enumerate((*source_words, shape[1])):
@@ -40,8 +46,7 @@ def merge_to_words(
 
 
 def hard_links(weights: NDArray[np.floating]) -> list[Link]:
-    """Return each target word with its heaviest source word, in the order of the target; none where all weights are
-    zero."""
+    """Return a link from each target word to its heaviest source word, in target order; none if all weights are 0."""
     if weights.size == 0:
         return []
     heaviest = weights.argmax(axis=1)

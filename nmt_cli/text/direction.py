@@ -1,4 +1,4 @@
-"""The directions in which a model translates, and the tags by which it is told the target."""
+"""Translation directions, and the tags that tell a model the source and the target language."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class Direction(NamedTuple):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of a command that choose it."""
+        """Command-line options that select this direction."""
         return "--source-lang", self.source, "--target-lang", self.target
 
     @property
     def exchanged(self) -> Direction:
-        """The direction of the opposite way."""
+        """The opposite direction, from the target to the source language."""
         return Direction(self.target, self.source)
 
     @property
     def tags(self) -> tuple[str, str]:
-        """The marks of its source and of its target, of which a model of several directions may know one or both.
+        """Tags of the source and of the target language. A model of several directions may know one or both.
 
-        The mark of the target is the one of Johnson et al. (2017): `<2fr>`.
+        The tag of the target is that of Johnson et al. (2017): `<2fr>`.
         """
         return f"<from:{self.source}>", f"<2{self.target}>"
 
     @property
     def has_plain_codes(self) -> bool:
-        """True if both languages are codes such as `zh` or `zh_TW`, of which tags and names of files can be made."""
+        """True if both languages are codes such as `zh` or `zh_TW`, which can be used in tags and in names of files."""
         return all(_CODE.fullmatch(code) for code in self)
 
 

@@ -1,4 +1,4 @@
-"""Which characters of a text stand for which of another, and which words: the one place that shifts their numbers."""
+"""Maps characters and words of a text to those of its edited version, and back."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 Span = tuple[int, int]
-"""The first of some characters, and the character after the last."""
+"""Index of the first of some characters, and of the character after the last."""
 Value = TypeVar("Value")
 _WORD = re.compile(r"\S+")
 
 
 class Change(NamedTuple):
-    """A part of a text that is replaced; nothing is deleted if it is empty, nothing is put in if its text is."""
+    """Replaces the characters of a text from `begin` to before `end` by `text`.
+
+    It is an insertion if `begin` equals `end`, and a deletion if `text` is empty.
+    """
 
     begin: int
     end: int
     text: str
     origin: Span | None = None
-    """Characters of the source that `text` shows, where it brings back what the model has not read."""
+    """Characters of the source that `text` copies, if it brings back something that the model has not read."""
     one_to_one: bool = False
-    """Character i of `text` stands for the i-th replaced one, as where only case changes."""
+    """True if character i of `text` corresponds to the i-th replaced one, as where only case changes."""
 
 
 class Run(NamedTuple):
-    """Characters of two texts that stand for each other one by one."""
+    """Characters of the old and the new text that correspond one to one."""
 
     old: int
-    """The first in the old text."""
+    """Index of the first one in the old text; `new` is its index in the new text."""
     new: int
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """A text and what became of it.
+    """A text, its edited version, and the characters of both that correspond.
 
-    Runs of characters stand for each other one to one, in order. What lies between two runs is a gap: replaced, deleted
-    or put in as a whole. Composition joins gaps that touch, so spans are best mapped step by step.
+    Runs are characters that correspond one to one, in order. Between two runs is a gap: characters that are replaced,
+    deleted or inserted as a whole. Composition joins gaps that touch, so spans are best mapped step by step.
     """
 
     old: str
     new: str
     runs: tuple[Run, ...]
-    """From left to right; none is empty, and no two touch in both texts."""
+    """The runs from left to right; none is empty, and no two touch in both texts."""
 
     @classmethod
     def none(cls, text: str) -> Edits:
@@ -55,9 +58,9 @@ class Edits:
 
     @classmethod
     def of(cls, text: str, changes: Iterable[Change]) -> Edits:
-        """Return the edits that some changes of a text make, which may come in any order.
+        """Return the edits that some changes of a text make; the changes may come in any order.
 
-        Those at one place are written in the order in which they come.
+        Insertions at the same place are written in the order in which they are given.
 
         Raises:
             ValueError: two changes overlap, or one lies outside of the text.
@@ -85,10 +88,10 @@ class Edits:
         return self.old == self.new and self == Edits.none(self.old)
 
     def then(self, after: Edits) -> Edits:
-        """Return these edits and those of the text that they make as one.
+        """Return the composition of these edits and of `after`, which edits the new text of these.
 
         Raises:
-            ValueError: the others are of another text.
+            ValueError: `after` edits another text.
         """
         if self.new != after.old:
             raise ValueError(f"edits of {after.old!r} cannot follow those that make {self.new!r}")
@@ -106,13 +109,13 @@ class Edits:
         return Edits(self.old, after.new, tuple(runs))
 
     def inverse(self) -> Edits:
-        """Return the edits that make the old text of the new one."""
+        """Return the edits that turn the new text back into the old one."""
         return Edits(self.new, self.old, tuple(Run(run.new, run.old, run.length) for run in self.runs))
 
     def new_span(self, begin: int, end: int) -> Span:
-        """Return the characters of the new text for some of the old; a gap that they touch counts whole.
+        """Return the span of the new text for a span of the old one; a gap that it touches counts as a whole.
 
-        Deleted text has an empty span at its place. An empty span stays empty, and stays behind what it follows.
+        Deleted text has an empty span at its place. An empty span stays empty, and right after the character before it.
         """
         if begin == end:
             place = self._new_end(begin - 1) if begin else 0
@@ -120,15 +123,15 @@ class Edits:
         return self._new_begin(begin), self._new_end(end - 1)
 
     def new_spans(self, spans: Iterable[Span]) -> list[Span]:
-        """Return `new_span` of each."""
+        """Return `new_span` of each span."""
         return list(spans) if self.changes_nothing else [self.new_span(*span) for span in spans]
 
     def old_span(self, begin: int, end: int) -> Span:
-        """Return the characters of the old text for some of the new; text that was put in has an empty span."""
+        """Return the span of the old text for a span of the new one; inserted text has an empty span."""
         return self.inverse().new_span(begin, end)
 
     def gaps(self) -> Iterator[tuple[Span, Span]]:
-        """Yield the characters that no run has, from left to right: those of the old text, and those of the new."""
+        """Yield the gaps between the runs, from left to right: the span of each in the old and in the new text."""
         old = new = 0
         for run in (*self.runs, Run(len(self.old), len(self.new), 0)):
             if (old, new) != (run.old, run.new):
@@ -145,7 +148,7 @@ class Edits:
         return sorted([*gaps, *(run for run in runs if self.old[run.begin : run.end] != run.text)])
 
     def old_words(self) -> list[int | None]:
-        """Return for each word of the new text the word of the old one that it has most of; None where it has none."""
+        """Return, for each word of the new text, the index of the old word with most of its characters, or None."""
         inverse, olds, found = self.inverse(), word_spans(self.old), list[int | None]()
         ends = [end for _, end in olds]
         for span in word_spans(self.new):
@@ -161,11 +164,14 @@ class Edits:
         return found
 
     def carried(self, values: Sequence[Value], new: Value) -> list[Value]:
-        """Return values of the words of the old text for those of the new one; `new` is of words that were put in."""
+        """Return one value for each word of the new text, from `values` of the words of the old one.
+
+        A word gets the value of the old word that has most of its characters, or `new` if there is none.
+        """
         return [new if word is None else values[word] for word in self.old_words()]
 
     def _run_before(self, place: int) -> int:
-        """Return the number of the last run that begins at a character of the old text or before it; -1 for none."""
+        """Return the index of the last run that begins at or before a place of the old text; -1 if there is none."""
         return bisect_right(self.runs, place, key=_old) - 1
 
     def _new_begin(self, place: int) -> int:
@@ -176,7 +182,7 @@ class Edits:
         return run.new + min(place - run.old, run.length)
 
     def _new_end(self, place: int) -> int:
-        """Return the place behind what stands for a character of the old text."""
+        """Return the place in the new text after the characters that correspond to a character of the old text."""
         number = self._run_before(place)
         if number >= 0 and place < self.runs[number].old + self.runs[number].length:
             return self.runs[number].new + place - self.runs[number].old + 1
@@ -184,7 +190,7 @@ class Edits:
 
 
 def word_spans(text: str) -> list[Span]:
-    """Return the words of a text, which white space parts."""
+    """Return the spans of the white-space words of a text."""
     return [word.span() for word in _WORD.finditer(text)]
 
 
@@ -193,7 +199,7 @@ def _old(run: Run) -> int:
 
 
 def _add(runs: list[Run], run: Run) -> None:
-    """Put a run behind others, unless it is empty; it is one with the last if they touch in both texts."""
+    """Append a run to `runs`, unless it is empty; it is merged with the last one if they touch in both texts."""
     if run.length <= 0:
         return
     if runs and (last := runs[-1]).old + last.length == run.old and last.new + last.length == run.new:

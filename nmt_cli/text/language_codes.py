@@ -1,4 +1,4 @@
-"""Codes and names of languages, and what follows from a code alone.
+"""Codes and names of languages, and properties of languages that follow from the code alone.
 
 A language may be given by its code of two letters, its code of three (ISO 639-2 and 639-3), or its name.
 """
@@ -36,16 +36,16 @@ ar arabisch arabe árabe arabo arabski арабский|vi vietnamesisch vietnam
 tr türkisch turc turco turecki турецкий|pl polnisch polonais polaco polacco польский|sv schwedisch suédois sueco svedese
 uk ukrainisch ukrainien ucraniano ucraino украинский|cs tschechisch tchèque checo ceco|hu ungarisch hongrois húngaro
 """
-"""Names in other languages, as they stand above the columns of tables."""
+"""Names of languages in still other languages, as they are found in the headers of tables."""
 ALIASES = {
     name.replace("_", " "): names.split()[0]
     for line in f"{_NAMES}{_OTHER_NAMES}".split("\n")
     for names in line.split("|")
     for name in names.split()
 }
-"""By code or name, the shortest code."""
+"""Maps each code or name of a language to its code of two letters."""
 _CODES = {"lao": "lo", "khm": "km", "mya": "my", "bur": "my", "aze": "az", "azj": "az"}
-"""More codes of three letters. Those of two letters would be words of file names, such as `my`."""
+"""Maps more codes of three letters to those of two. The latter, such as `my`, may be words in file names."""
 _CHINESE = ("zh", "yue", "wuu", "lzh")
 _WITHOUT_SPACES = (*_CHINESE, "ja", "th", "lo", "my", "km")
 _TURKIC = ("tr", "az", "crh")
@@ -73,10 +73,10 @@ def writes_spaces(language: str) -> bool:
 
 
 def bleu_tokenizer(language: str) -> str | None:
-    """Return what BLEU should count in a language whose words are not separated by spaces; None means words.
+    """Return the tokenizer of sacreBLEU for a language in which BLEU should not count words: `zh` or `char`; else None.
 
-    Korean has spaces, but its words end in particles, so whole words seldom match. sacreBLEU's own tokenizers for
-    Japanese and Korean need more packages.
+    Words are not counted in languages that do not separate them by spaces. Korean has spaces, but its words end in
+    particles, so whole words seldom match. sacreBLEU's own tokenizers for Japanese and Korean need more packages.
     """
     one = primary_language(language)
     return "zh" if one in _CHINESE else "char" if one in (*_WITHOUT_SPACES, "ko") else None

@@ -18,13 +18,13 @@ OTHER_SCRIPTS = re.compile(
 """Letters of scripts that are not like Latin: neither Greek, Cyrillic, Armenian nor Georgian. A name in Latin letters
 may stand beside them without a blank, as in Chinese, Korean and Arabic."""
 MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
-"""Accents, vowel signs and other marks, which stand behind their letter."""
+"""Accents, vowel signs and other combining marks, which follow their letter."""
 _JOINING = rf"(?=[^\0-\u02ff])[{MARKS}\u200c\u200d]"
-"""An accent or a vowel sign, which stands behind its letter, or a sign that joins letters or keeps them apart. The look
-ahead is ten times as fast for text that has none of them."""
+"""A combining mark after its letter, or a sign that joins letters or keeps them apart. The lookahead makes the search
+ten times as fast in text that has none of them."""
 _LETTERS = rf"[^\W\d_]++(?:(?:{_JOINING})++[^\W\d_]*+)*+"
 WORD = re.compile(rf"\b(?<![^\0-\u02ff](?<=[{MARKS}\u200c\u200d])){_LETTERS}(?:['’]{_LETTERS})*+(?!\w)")
-"""Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
+"""A word: letters, perhaps with apostrophes between them. `B2B` and `my_name` do not match."""
 SIGN_WORD = re.compile(r"(?<!\S)[^\w\s]+(?!\S)")
 """Signs that are a word of their own, such as a dash between blanks."""
 _GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
@@ -33,7 +33,7 @@ _TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
 
 _is_turkic = lru_cache(is_turkic)
 _primary = lru_cache(primary_language)
-"""These are asked for each word of each line."""
+"""The two functions are cached, because they are called for each word of each line."""
 
 
 def lower(text: str, language: str) -> str:
@@ -55,5 +55,5 @@ def upper(text: str, language: str) -> str:
 
 
 def is_capital(text: str) -> bool:
-    """Return whether all letters that have case are capitals; ß counts as one."""
+    """Return whether a text has letters with case, and all of them are capitals; ß is ignored."""
     return text.replace("ß", "").isupper()

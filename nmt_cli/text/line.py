@@ -1,4 +1,4 @@
-"""A line on its way to the tokenizer: what the user wrote, what the model is to read, and how to go back."""
+"""A line on its way to the tokenizer: the user's text, the text for the model, and records to undo the changes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _WORD = re.compile(r"\S+")
 
 
 class CodeKind(Enum):
-    """Kinds of codes: what a line holds beside text."""
+    """Kinds of codes, which are the characters of a line that are not text."""
 
     OPEN = auto()
-    """It begins to enclose text."""
+    """The beginning of an element that encloses text, such as an opening tag; `CLOSE` is its end."""
     CLOSE = auto()
     ALONE = auto()
-    """It encloses nothing, and the model does not read it."""
+    """A code that encloses nothing, and that the model does not read."""
     LINE_END = auto()
-    """It ends a line, so a sentence does not go across it."""
+    """The end of a line or the like; no sentence continues across it."""
     PLACEHOLDER = auto()
-    """The model reads it, and the translation has it unchanged."""
+    """A code that the model reads, and that the translation must contain unchanged."""
     ESCAPE = auto()
-    """It stands for another character, which the model reads."""
+    """A code for another character, which the model reads instead."""
     ACCELERATOR = auto()
-    """A sign before the letter of a word that is its key; the model reads the word without it."""
+    """A sign such as `_` before the letter that is the keyboard shortcut; the model reads the word without it."""
 
 
 class Code(NamedTuple):
-    """Characters of a line that are no text."""
+    """Characters of a line that are not text: a tag, a placeholder or the like."""
 
     begin: int
     end: int
@@ -43,61 +43,61 @@ class Code(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """Characters of the text for which the translation must have one of some forms."""
+    """Characters of the source text whose translation must contain one of some given forms."""
 
     begin: int
     end: int
     forms: tuple[str, ...]
-    """The preferred one first."""
+    """The forms, the preferred one first."""
     step: str
-    """The step that asks for it."""
+    """Name of the step that requires it."""
     key: int = 0
-    """Its number among those of the step."""
+    """Index of the number or term among all that the step has found in the line."""
     is_known: bool = False
-    """True if the training text has it, so that the model may be trusted to generate it."""
+    """True if the training text has the form, so that the model may be trusted to generate it."""
     may_be_glued: bool = False
-    """True if the target language may write no blank before it."""
+    """True if the target language may have no blank before the form."""
 
 
 class Undo(NamedTuple):
-    """The record of a step, by which it is undone in the translation."""
+    """The record of a step, with which the step is undone in the translation."""
 
     step: str
     edits: Edits
-    """From the text before the step to the text after it."""
+    """Edits from the text before the step to the text after it."""
     data: Any = None
-    """Values of the step's own, which may be pickled."""
+    """Values that the step itself needs to be undone; they can be pickled."""
     prefix_edits: Edits | None = None
-    """Edits of the prefix; None if the step has not changed it."""
+    """Edits that the step has made to the prefix; None if it has not changed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line between two steps. All spans are of `text`; `changed` moves them, and no step does."""
+    """A line between two steps. All spans refer to `text`; `changed` moves them, so that no step has to."""
 
     raw: str
     """The line as the user wrote it."""
     text: str
-    """The line as it is read."""
+    """The line as the next step, or at last the tokenizer, reads it."""
     locked: tuple[Span, ...] = ()
-    """Characters that no step may change, from left to right; none overlap."""
+    """Spans that no step may change, from left to right; none overlap."""
     no_text: tuple[Span, ...] = ()
-    """The locked characters that are no text, as placeholders and addresses; the other locked ones are numbers."""
+    """The locked spans that are not text, such as placeholders and addresses; the other locked spans are numbers."""
     constraints: tuple[Constraint, ...] = ()
     undos: tuple[Undo, ...] = ()
-    """In the order of the steps."""
+    """Records of the steps that have changed the line, in the order of the steps."""
     prefix: str = ""
-    """The beginning of the translation, from which the model is to go on."""
+    """The given beginning of the translation, which the model is to continue."""
     needs_alignment: bool = False
-    """True if a step needs the attention to be undone."""
+    """True if the attention is needed to undo a step."""
     keeps_digits: bool = False
-    """True if the translation may have only the digits of its constraints and its prefix."""
+    """True if the translation may contain only the digits of its constraints and its prefix."""
     codes: tuple[Code, ...] | None = None
-    """Codes of the text from left to right, as a format or a step has found them; None where nobody has looked."""
+    """Codes of the text from left to right, found by a file format or by a step; None if no search has been made."""
 
     @classmethod
     def of(cls, raw: str, prefix: str = "", codes: Sequence[Code] | None = None) -> Line:
-        """Return a line that no step has read."""
+        """Return a line before its first step."""
         return cls(raw, raw, prefix=prefix, codes=None if codes is None else tuple(codes))
 
     def changed(
@@ -118,15 +118,15 @@ class Line:
 
         Args:
             step: the name of the step.
-            changes: of the text; each touches free characters only, and none overlap.
-            data: what the step needs to be undone.
-            lock: characters of this text that stay for good; a change of this step may be within.
-            no_text: the same of what is no text.
-            constraints: their characters are those of this text, too.
-            prefix_changes: of the prefix.
-            goes_on: what the translation must have right behind the prefix; this is not undone.
-            needs_alignment: the step needs the attention to be undone.
-            keeps_digits: see there.
+            changes: changes of the text; each is within free characters, and none overlap.
+            data: values that the step needs to be undone.
+            lock: spans of the text before `changes` that no later step may change; they may contain some of `changes`.
+            no_text: spans that are locked likewise because they are not text.
+            constraints: new constraints, with spans of the text before `changes`.
+            prefix_changes: changes of the prefix.
+            goes_on: characters that the translation must have right after the prefix; they are not removed by undoing.
+            needs_alignment: whether the attention is needed to undo the step.
+            keeps_digits: whether the translation may contain only the digits of its constraints and its prefix.
         """
         own = [change for change in changes if self.text[change.begin : change.end] != change.text]
         for change in own:
@@ -155,32 +155,32 @@ class Line:
 
     @property
     def edits(self) -> Edits:
-        """The edits from the raw line to the text."""
+        """The edits of all steps together, from the raw line to the text."""
         found = Edits.none(self.raw)
         for undo in self.undos:
             found = found.then(undo.edits)
         return found
 
     def is_free(self, begin: int, end: int) -> bool:
-        """Return whether some characters may be changed; an empty span may if it is not within a lock."""
+        """Return whether a span overlaps no locked span, so it may be changed; an empty one must not be within one."""
         place = bisect_right(self.locked, begin, key=_end)
         return place == len(self.locked) or self.locked[place][0] >= end
 
     def kept(self) -> list[Span]:
-        """Return the characters that are locked, or for which the translation must have one of some forms."""
+        """Return the spans that are locked or that have a constraint, from left to right."""
         return sorted([*self.locked, *((one.begin, one.end) for one in self.constraints)])
 
     def words(self) -> Iterator[re.Match[str]]:
-        """Yield the words of the text, which white space parts, but for those with a part that is no text."""
+        """Yield the white-space words of the text, except those that contain characters of `no_text`."""
         found = _WORD.finditer(self.text)
         return found if not self.no_text else (word for word in found if self.is_text(*word.span()))
 
     def plain(self) -> str:
-        """Return the text without the other words: what its case and its length are judged by."""
+        """Return the text without words that contain characters of `no_text`; steps judge case and length by it."""
         return self.text if not self.no_text else " ".join(word[0] for word in self.words())
 
     def is_text(self, begin: int, end: int) -> bool:
-        """Return whether a span is clear of words that are no text, such as placeholders."""
+        """Return whether a span overlaps no characters of `no_text`, such as placeholders."""
         place = bisect_right(self.no_text, begin, key=_end)
         return place == len(self.no_text) or self.no_text[place][0] >= end
 
@@ -200,7 +200,7 @@ def _end(span: Span) -> int:
 
 
 def _at(constraints: Sequence[Constraint], edits: Edits) -> tuple[Constraint, ...]:
-    """Return constraints of the old text of some edits as those of the new one."""
+    """Return constraints with their spans mapped from the old text of some edits to the new one."""
     spans = edits.new_spans([(one.begin, one.end) for one in constraints])
     return tuple(one._replace(begin=begin, end=end) for one, (begin, end) in zip(constraints, spans, strict=True))
 
@@ -211,7 +211,7 @@ def _codes_at(codes: Sequence[Code], edits: Edits) -> tuple[Code, ...]:
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return spans from left to right, those that overlap as one."""
+    """Return spans from left to right, with overlapping ones merged."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin < found[-1][1]:

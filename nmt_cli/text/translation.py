@@ -1,4 +1,4 @@
-"""A translation on its way back to the user: of the text that the model has read at first, of the raw line at last."""
+"""A translation on its way back to the user: at first of the text that the model has read, at last of the raw line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt_cli.text.unit_alignment import Alignment
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A translation of `source`: the text that is read; after each undo the text before that step."""
+    """A translation of `source`: the text that the model has read, or after each undo the text before that step."""
 
     source: str
     text: str
@@ -24,9 +24,9 @@ class Translation:
     alignment: Alignment | None = None
     """Attention between pieces; None where it is not needed."""
     terms: tuple[tuple[Constraint, Span | None], ...] = ()
-    """Constraints, and the characters of the text that meet them; None where the text does not meet one."""
+    """Each constraint, with the characters of the text that meet it; None if the text does not meet it."""
     begun: int = 0
-    """Characters of the prefix at the beginning of the text, which no change touches."""
+    """Number of characters at the beginning of the text that are the given prefix, which no step changes."""
     confidence: float | None = None
     """Probability that the whole text is correct; None where it was not asked for."""
     word_confidence: tuple[float, ...] | None = None
@@ -37,15 +37,15 @@ class Translation:
     """True if the model repeated the same words without end, and the text has been cut there."""
 
     def changed(self, changes: Sequence[Change]) -> Translation:
-        """Return another translation of the same text, with some changes."""
+        """Return this translation of the same source, with some changes of its text."""
         if not changes:
             return self
         return self._moved(Edits.none(self.source), Edits.of(self.text, changes), changes, self.begun)
 
     def undone(self, undo: Undo, changes: Sequence[Change] = ()) -> Translation:
-        """Return the translation of the text before a step, with some changes of its own text.
+        """Return this as a translation of the text before a step, with the changes that the step makes to undo itself.
 
-        The prefix gets back what the step has taken from it.
+        The prefix becomes what it was before the step.
         """
         assert self.source == undo.edits.new, f"{undo.step} read {undo.edits.new!r}, and not {self.source!r}"
         assert all(change.begin >= self.begun for change in changes), f"{undo.step} must not change the prefix"
@@ -89,8 +89,7 @@ class Translation:
 
 
 def _shown(source: str, changes: Sequence[Change]) -> list[tuple[Span, Span]]:
-    """Return the characters of the source that changes show, and where these stand in the new text, word by word where
-    they are the same."""
+    """Return the source spans that changes copy, each with its span in the new text; word by word if copied exactly."""
     found: list[tuple[Span, Span]] = []
     grown = 0
     for change in sorted(changes, key=lambda one: (one.begin, one.end)):

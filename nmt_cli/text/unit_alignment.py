@@ -1,6 +1,7 @@
-"""The attention between the pieces of a source and of its translation, each with its characters.
+"""The attention between the units (pieces) of a source and of its translation, each with its characters.
 
-The characters move as the texts change; the weights stay. Words are counted once, at the end.
+When the texts change, the spans of the units are moved, and the weights stay. They are merged to words only when words
+are asked for.
 """
 
 from __future__ import annotations
@@ -19,24 +20,28 @@ from nmt_cli.text.edits import Edits, Span
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Units of two texts, and how much those of the target are aligned to those of the source."""
+    """Units of a source and a target text, and the weights of the alignment of target units to source units."""
 
     source: tuple[Span, ...]
-    """The characters of each unit in the source text; none for text that only the model has read."""
+    """The span of each unit in the source text; it is empty for text that only the model has read."""
     target: tuple[Span, ...]
-    """The characters of each unit in the target text; they overlap where a change has joined units."""
+    """The span of each unit in the target text; they overlap where a change has joined units."""
     weights: NDArray[np.floating] | None
     """Attention (target units, source units and `</s>`); None where it would be too large."""
     aligned: tuple[int, ...] = ()
-    """The source unit that each target unit is aligned to most, -1 for none; empty where there are weights."""
+    """Index of the source unit that each target unit is aligned to most, -1 for none; empty if there are weights."""
     num_shown: int = 0
-    """Units at the end that the model has not read: what was put back from the source. Each is aligned to itself."""
+    """Units at the end that the model has not read, but that were copied from the source; each is aligned to itself."""
 
     @classmethod
     def joined(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
-        """Return the alignment of parts of one source, whose translations begin at the given characters of the whole.
+        """Return the alignment of a source whose parts were translated one by one.
 
         It has weights if all parts have them.
+
+        Args:
+            parts: the alignments of the parts; their source spans refer to the whole source already.
+            begins: for each part, the index of the first character of its translation in the whole translation.
         """
         if len(parts) == 1 and begins[0] == 0:
             return parts[0]
@@ -61,7 +66,7 @@ class Alignment:
         return cls(source, target, weights)
 
     def of_words(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
-        """Return the same with words for units and a link for each in place of weights: it takes far less memory."""
+        """Return this alignment between words, given by their spans, with links for weights to save memory."""
         return Alignment(tuple(source), tuple(target), None, tuple(self.aligned_to(source, target)))
 
     def _hard(self) -> Sequence[int]:
@@ -71,13 +76,13 @@ class Alignment:
         return [int(row.argmax()) if row.any() else -1 for row in own]
 
     def moved(self, source: Edits, target: Edits, inserted: Sequence[tuple[Span, Span]] = ()) -> Alignment:
-        """Return the same between the new texts of edits of both sides.
+        """Return this alignment between the edited source and the edited target.
 
         Args:
-            source: edits from the source of now.
-            target: edits from the target of now.
-            inserted: characters of the new source that the new target shows, such as tags and symbols. They are a unit
-                of their own, which is aligned to itself.
+            source: edits of the present source text.
+            target: edits of the present target text.
+            inserted: spans of the new source, such as tags and symbols, each with the span of its copy in the new
+                target. Both become units of their own, aligned to each other.
         """
         sources, targets = tuple(source.new_spans(self.source)), tuple(target.new_spans(self.target))
         if not inserted:
@@ -95,11 +100,12 @@ class Alignment:
         return Alignment(sources, targets, weights, (), self.num_shown + num_new)
 
     def between(self, source: Sequence[Span], target: Sequence[Span]) -> Matrix:
-        """Return the attention between words, summed over source units and averaged over target units.
+        """Return the attention between words (target words, source words and `</s>`).
 
-        The words are given by their characters, from left to right. One more column is of `</s>`. A unit
-        belongs to the word at its first character, or to the next one; one without characters belongs to the word
-        before it. What was put in counts in a word of its own alone, which no other unit has.
+        The words are given by their spans, from left to right. Weights are summed over source units and averaged over
+        target units. A unit belongs to the word at its first character, or to the next word; a unit without characters
+        belongs to the word before it. A unit that was copied from the source counts only in a target word that has none
+        of the other units.
         """
         columns = np.array([*words_of(self.source, source), len(source)])
         rows = np.array(self._rows(target), dtype=int)
@@ -113,7 +119,7 @@ class Alignment:
         return merged / np.maximum(counts, 1)[:, None]
 
     def aligned_to(self, source: Sequence[Span], target: Sequence[Span]) -> list[int]:
-        """Return the source word that each target word is aligned to most; -1 for none."""
+        """Return the index of the source word that each target word is aligned to most; -1 for none."""
         if self.weights is not None:
             weights = self.between(source, target)[:, :-1]
             return [int(row.argmax()) if row.any() else -1 for row in weights]
@@ -125,11 +131,11 @@ class Alignment:
         return [min(own, key=lambda word: (-own[word], word)) if own else -1 for own in found]
 
     def links(self, source: Sequence[Span], target: Sequence[Span]) -> list[Link]:
-        """Return each target word with the source word that it is aligned to most, in the order of the target."""
+        """Return a link from each target word to the source word that it is aligned to most, in target order."""
         return [(word, row) for row, word in enumerate(self.aligned_to(source, target)) if word >= 0]
 
     def _rows(self, target: Sequence[Span]) -> list[int]:
-        """Return the number of the word of each target unit; the number after the last for one that counts in none."""
+        """Return the index of the word of each target unit; the number of words for a unit that counts in none."""
         rows = words_of(self.target, target)
         num_own = len(rows) - self.num_shown
         taken = set(rows[:num_own])
@@ -145,7 +151,7 @@ class Alignment:
 
 
 def words_of(units: Sequence[Span], words: Sequence[Span]) -> list[int]:
-    """Return the number of the word of each unit; 0 where there are no words."""
+    """Return the index of the word that each unit belongs to; 0 if there are no words."""
     begins, ends = [begin for begin, _ in words], [end for _, end in words]
     last = max(len(words) - 1, 0)
     return [

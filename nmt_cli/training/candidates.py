@@ -1,9 +1,9 @@
-"""The pieces that the softmax of an update compares with the targets: a part of the vocabulary, drawn anew each time.
+"""Sampled softmax: draws the candidates of each update, the part of the vocabulary over which its softmax is computed.
 
 On a CPU the softmax over all pieces is a third of an update, and more with larger vocabularies. But most pieces are
-rare, and many of a joint vocabulary stand in no target at all. Jean, Cho, Memisevic & Bengio (2015) therefore take a
-part of them. Here it is the pieces of the batch, the frequent ones, and some of the others, each of which counts for as
-many as were left out for it. So the sum in the denominator is right on average.
+rare, and many of a joint vocabulary occur in no target at all. Jean, Cho, Memisevic & Bengio (2015) therefore take a
+part of them. Here the candidates are the targets of the batch, the frequent pieces, and a random share of the others.
+Each of these is weighted to stand also for those that were not drawn, so the denominator is right on average.
 
 Shapes: N positions, C candidates, V vocabulary.
 """
@@ -19,11 +19,11 @@ from nmt_cli.model.noise import Noise
 from nmt_cli.ops.cross_entropy import Candidates
 
 COVERAGE = 0.95
-"""Share of the target pieces of a training text that are among the frequent ones."""
+"""Share of the target pieces of a training text that the frequent pieces make up; these are always candidates."""
 DRAWN_SHARE = 0.1
-"""Share of the other pieces that are drawn for an update."""
+"""Share of the other pieces (neither frequent nor in the batch) that are drawn for an update."""
 LEAST_SMOOTHING = 1e-3
-"""Probability that pieces without a target have together, in the bias with which a training begins."""
+"""Least label smoothing in `log_frequencies`, so that pieces which are never a target get some probability."""
 
 
 class CandidateSampler:
@@ -38,7 +38,8 @@ class CandidateSampler:
         self._is_frequent_V[by_frequency_V[:num_frequent]] = True
 
     def draw(self, targets_N: Tensor, noise: Noise) -> Candidates:
-        """Return the candidates of an update: pieces (C), their log-weights (C), and the place (N) of each target."""
+        """Return the candidates of an update: pieces (C), their log-weights (C), and the index in them (N) of each
+        target."""
         is_certain_V = self._is_frequent_V.clone()
         is_certain_V[targets_N] = True
         certain, others = is_certain_V.nonzero().flatten(), (~is_certain_V).nonzero().flatten()
@@ -54,8 +55,8 @@ class CandidateSampler:
 def log_frequencies(counts_V: Tensor, smoothing: float) -> Tensor:
     """Return log-frequencies (V) of the targets after label smoothing, minus their mean, as an output bias.
 
-    A softmax with this bias alone predicts each piece as often as it occurs. Of the pieces that are seldom drawn, a
-    training would learn only slowly that they are rare.
+    A softmax with this bias alone predicts each piece as often as it occurs. Without it, a training would learn only
+    slowly that the pieces which are seldom drawn are rare.
     """
     smoothing = max(smoothing, LEAST_SMOOTHING)
     share_V = (1.0 - smoothing) * counts_V.double() / counts_V.sum() + smoothing / len(counts_V)

@@ -1,6 +1,6 @@
-"""The one place that writes and reads model and trainer state: safetensors and JSON, whole or absent, never pickle.
+"""Writes and reads all model and trainer state, as safetensors and JSON, never pickle. A checkpoint is whole or absent.
 
-Torch is imported where tensors are read or written: a server that only looks which checkpoints there are does without.
+Torch is imported only where tensors are read or written, so a server that only lists checkpoints does not load it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
     """Replace the model's parameters with the tensors of `path`.
 
     Args:
-        model: may lie on "meta".
+        model: its parameters may be on torch's device `meta`, without memory.
         path: a file of tensors.
         replaced: tensors that take the place of tensors of the same name in the file.
 
@@ -86,9 +86,9 @@ class Snapshot:
 
     step: int
     model: Mapping[str, Tensor]
-    """The weights that translate."""
+    """The weights that translate: the moving average, if there is one, else the raw weights."""
     trainer: Mapping[str, Tensor]
-    """Raw weights and optimizer moments."""
+    """Raw weights, optimizer moments and the moving average; may be empty, if no training will resume from it."""
     progress: Mapping[str, Any]
     """The rest of the trainer's state, as JSON."""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def sign(metric: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A checkpoint with the score for which it is kept."""
+    """A checkpoint that is kept for its score: step, name of the metric, and score."""
 
     step: int
     metric: str
@@ -114,9 +114,9 @@ class Index:
 
     last: int | None = None
     best: tuple[Ranked, ...] = ()
-    """Best first."""
+    """Checkpoints that are kept for their scores, best first."""
     recent: tuple[int, ...] = ()
-    """The newest steps, newest first."""
+    """Steps of checkpoints that are kept because they are recent, newest first."""
     finished: str | None = None
     """Why training ended, or None while it has not."""
 
@@ -135,7 +135,11 @@ class Checkpoints:
         self._index_path = directory / "index.json"
 
     def index(self) -> Index:
-        """Return the content of `index.json`, or an empty index if there is no file."""
+        """Return the content of `index.json`, or an empty index if there is no file.
+
+        Raises:
+            ModelError: the file cannot be read or is damaged.
+        """
         if not self._index_path.exists():
             return Index()
         try:
@@ -152,7 +156,7 @@ class Checkpoints:
             raise ModelError(f"{self._index_path}: is damaged. {self._way_out()}") from error
 
     def _way_out(self) -> str:
-        """Return what to do where `index.json` is damaged."""
+        """Return advice for a user whose `index.json` is damaged."""
         names = self.names()
         return "Restore it from a backup" + (
             f", or give a checkpoint with --checkpoint: {', '.join(names)}" if names else ""
@@ -165,9 +169,10 @@ class Checkpoints:
         write_json(self._index_path, {**values, "finished": index.finished})
 
     def retried(self, read: Callable[[], Result]) -> Result:
-        """Return `read()`, which finds checkpoints by the index and opens them, and try again if they were removed.
+        """Return `read()`, which finds checkpoints by the index and opens them.
 
-        A training may remove them in between, after it has written another index. Then `read` is called again.
+        A running training may write a new index and remove these checkpoints in between. So if `read` raises
+        `InputError` and the index has changed meanwhile, it is called again.
         """
         index = self._index_if_whole()
         while True:
@@ -185,7 +190,7 @@ class Checkpoints:
             return None
 
     def others(self, path: Path) -> str:
-        """Return advice that names the checkpoints except the one in `path`; empty if there are no others."""
+        """Return advice that names the other checkpoints than the one in `path`; empty if there are no others."""
         names = [name for name in self.names() if self.path_named(name) != path]
         return f"--checkpoint takes another: {', '.join(names)}" if names else ""
 
@@ -194,10 +199,12 @@ class Checkpoints:
         return self.directory / f"step-{step:08d}"
 
     def resolve(self, name: str) -> Path:
-        """Return the directory of a checkpoint by `best`, `last`, a step or a name.
+        """Return the directory of the checkpoint `name`: `best`, `last`, a step or a name given by the user.
+
+        `best` is the last checkpoint if none has a score.
 
         Raises:
-            InputError: there is none; the message lists those that exist.
+            InputError: there is no such checkpoint; the message lists those that exist.
         """
         index = self.index() if name in ("best", "last") else Index()
         if name == "best" and index.best:
@@ -227,20 +234,20 @@ class Checkpoints:
         return [*steps, *(name for name in found if not _STEP_NAME.fullmatch(name) and _NAME.fullmatch(name))]
 
     def save(self, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
-        """Write the checkpoint of a step and return its directory. It counts only when the index names it."""
+        """Write the checkpoint of a step and return its directory. It is used only once the index names it."""
         return self._write(self.path_of(snapshot.step), snapshot, tokenizers)
 
     def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
-        """Write weights under a name of their own.
+        """Write a checkpoint under a name instead of a step, and return its directory.
 
         Raises:
-            InputError: as of `check_name`.
+            InputError: the name is not allowed or taken, or the directory cannot be written to (`check_name`).
         """
         self.check_name(name)
         return self._write(self.directory / name, snapshot, tokenizers)
 
     def check_name(self, name: str) -> None:
-        """Raise `InputError` if the name is not allowed or taken by another checkpoint."""
+        """Raise `InputError` if the name is not allowed or taken, or if the directory cannot be written to."""
         is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
         if is_taken or not _NAME.fullmatch(name):
             raise InputError(
@@ -289,7 +296,10 @@ class Checkpoints:
         write_json(path / META_FILE, read_meta(path) | {"metrics": dict(metrics)})
 
     def prune(self, index: Index) -> None:
-        """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
+        """Remove the checkpoints of steps that `index` does not name, and the unfinished ones of killed runs.
+
+        Checkpoints with a name given by the user stay.
+        """
         wanted = index.steps
         paths = list(self.directory.iterdir())
         for path in paths:
@@ -302,7 +312,13 @@ class Checkpoints:
 
 
 def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a checkpoint's `meta.json`, with `metrics` and `shapes`; checked against the tokenizers beside it."""
+    """Return the content of a checkpoint's `meta.json`, with `metrics` and `shapes`.
+
+    `tokenizers` are the fingerprints of the tokenizers in the model's directory; if they are given, they are compared.
+
+    Raises:
+        ModelError: the file cannot be read or is damaged, or the model was trained with other tokenizers.
+    """
     meta_path = path / META_FILE
     meta = {"metrics": {}, "shapes": {}} | read_json(meta_path)
     _check_format(meta, meta_path)
@@ -332,7 +348,11 @@ def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several checkpoints, by parameter name, summed in float64."""
+    """Return the mean of the weights of several checkpoints, by parameter name, summed in float64.
+
+    Raises:
+        ModelError: a checkpoint cannot be read, or their parameters differ.
+    """
     total: dict[str, Tensor] = {}
     for path in paths:
         tensors = read_tensors(path / MODEL_FILE)

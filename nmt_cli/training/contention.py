@@ -1,7 +1,8 @@
 """Warns once if a training has become slow because other programs use its processors (contention).
 
-The processor time of the training does not show it: threads that wait for each other keep their processors busy. So its
-speed is compared with its own best one, and what all programs use with what it uses itself.
+The processor time of the training alone does not show this: threads that wait for each other keep their processors
+busy. So the speed of the training is compared with its best speed so far, and the processor time of all programs with
+that of the training.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from nmt_cli.system.console import counted, warn
 from nmt_cli.system.processors import Usage
 
 WINDOW_SECONDS = 30.0
-"""Seconds of training over which a speed is taken."""
+"""Seconds of training over which a speed is measured."""
 SLOW = 0.65
-"""A speed below this share of the best one is slow. Beside one busy program, two threads on two processors make 0.3 to
-0.5 of it."""
+"""A speed below this share of the best speed is slow. Next to one busy program, two threads on two processors reach 0.3
+to 0.5 of the best speed."""
 LEAST_TAKEN = 0.4
-"""Processors that the other programs use at least if they are to blame."""
+"""Least number of processors that other programs must use to be named as the cause."""
 PATIENCE = 2
-"""Slow windows in a row after which the warning comes."""
+"""Slow windows in a row after which the warning is given."""
 
 
 class ContentionMonitor:
     """Compares the speed of a training with its own best, and processor times of all programs with its own."""
 
     def __init__(self, num_threads: int, num_processors: int, read: Callable[[], Usage | None]) -> None:
-        """Prepare for a training with `num_threads` threads; `read` is `processors.usage`."""
+        """Prepare for a training with `num_threads` threads; `read` returns clocks like `system.processors.usage`."""
         self._num_threads, self._num_processors, self._read = num_threads, num_processors, read
         self._is_over = False
-        """True once the warning was given, or where the system does not measure processors."""
+        """True once the warning was given, or if the system does not measure the processor time of all programs."""
         self._before: Usage | None = None
         self._num_tokens, self._seconds = 0, 0.0
         self._best = 0.0

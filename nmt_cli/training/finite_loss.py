@@ -1,4 +1,4 @@
-"""FiniteLossCheck: weights *predict* if the loss they give is finite. Only such weights are kept."""
+"""Checks that the loss with the current weights is finite; weights are saved only if it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.training.weights import Weights
 
 MAX_SENTENCES = 64
-"""Sentences of a batch on which the loss is computed: far less time and memory than an update takes."""
+"""Most sentences of a batch on which the loss is computed; this takes far less time and memory than an update."""
 
 
 class FiniteLossCheck:
@@ -23,7 +23,7 @@ class FiniteLossCheck:
         self._known: bool | None = None
 
     def forget(self, batch: Batch) -> None:
-        """Forget the result, before an update with `batch`, the local part, changes the weights."""
+        """Forget the last result, because an update changes the weights; the next check uses `batch`, a local batch."""
         self._batch, self._known = batch, None
 
     def fail(self) -> None:
@@ -36,7 +36,10 @@ class FiniteLossCheck:
         return self._known is False
 
     def __call__(self, step: int) -> bool:
-        """Return True if the loss is finite with the weights that translate (the average) and with the raw weights."""
+        """Return True if the loss is finite with both the averaged and the raw weights; if not, warn.
+
+        The loss is computed once; later calls return the same result until `forget` is called.
+        """
         if self._known is None:
             with self._weights.averaged():
                 translates = self._is_finite()

@@ -22,13 +22,14 @@ class LossSum:
     """Sums over the target pieces of a batch, in nats."""
 
     total: Tensor
-    """The loss that is minimised. It carries the gradient."""
+    """The loss that is minimised, a scalar from which gradients are computed."""
     nll: Tensor
-    """The negative log-likelihood alone, in float64. It stays on the device until somebody looks."""
+    """The negative log-likelihood alone, a scalar in float64, which stays on the device until it is read."""
 
 
 def coverage_penalty(weights_BTS: Tensor, valid_BT: Tensor) -> Tensor:
-    """Return the sum over steps of sum_j min(alpha_ij, c_ij), c the attention so far (See et al., 2017, eq. 12)."""
+    """Return the sum over valid steps i of sum_j min(alpha_ij, c_ij), where c_ij is the sum of the attention weights of
+    position j before step i (See et al., 2017, eq. 12)."""
     so_far_BTS = weights_BTS.cumsum(dim=1) - weights_BTS
     return (torch.minimum(weights_BTS, so_far_BTS).sum(dim=-1) * valid_BT).sum()
 
@@ -41,7 +42,7 @@ def alignment_cross_entropy(weights_BTS: Tensor, links_BTS: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TranslationLoss:
-    """Label-smoothed cross-entropy, with the attention's own losses where they are asked for."""
+    """Label-smoothed cross-entropy, plus coverage and alignment losses of the attention if their weights are not 0."""
 
     label_smoothing: float = 0.0
     coverage_weight: float = 0.0

@@ -13,10 +13,14 @@ from nmt_cli.system.files import atomic_path, full_disk_names, sync
 
 
 class MetricsLog:
-    """Appends records to `metrics.jsonl`. Call `truncate` first: it removes the records that come again."""
+    """Appends records to `metrics.jsonl`. Call `truncate` first: it removes records that a resumed training writes
+    again, and opens the TensorBoard log."""
 
     def __init__(self, path: Path | None, *, tensorboard: Path | None = None) -> None:
-        """Open nothing yet. Without a path nothing is written: of several processes only one writes."""
+        """Prepare to write to the file `path` and to the TensorBoard directory; nothing is opened yet.
+
+        Without a path nothing is written, as in all processes but the first.
+        """
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
@@ -85,7 +89,7 @@ def _event_of(line: str | bytes) -> tuple[str | None, int]:
 
 
 def _step_of(line: bytes) -> float:
-    """Return the step of a record; infinity for a line that is cut off or empty, so that it goes."""
+    """Return the step of a record; infinity for a line that is cut off or empty, so that `truncate` removes it."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
@@ -93,7 +97,7 @@ def _step_of(line: bytes) -> float:
 
 
 def check_tensorboard() -> None:
-    """Raise `InputError` where TensorBoard is not installed."""
+    """Raise `InputError` if TensorBoard is not installed."""
     try:
         import torch.utils.tensorboard  # noqa: F401 (only whether it is there)
     except ImportError as error:

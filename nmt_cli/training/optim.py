@@ -24,8 +24,8 @@ def build_optimizer(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> torch.optim.Optimizer:
-    """Return the optimizer called adam, adamw, adadelta (Zeiler, 2012; Bahdanau et al. take epsilon 1e-6, rho 0.95) or
-    sgd."""
+    """Return the optimizer `name`: adam, adamw, adadelta (Zeiler, 2012; Bahdanau et al. take epsilon 1e-6, rho 0.95) or
+    sgd. The default of `epsilon` is 1e-8 for adam and adamw, 1e-6 for adadelta."""
     common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     match name:
         case "adam":
@@ -39,9 +39,10 @@ def build_optimizer(
 
 
 def _plain(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    """Return a class of optimizers that does the same without torch's compiler, whose import takes seconds.
+    """Return a subclass of an optimizer that works without importing torch's compiler, which takes seconds.
 
-    torch imports it to keep these methods out of what it compiles. Nothing is compiled here.
+    torch wraps some methods, which imports the compiler, to exclude them from compilation. The subclass has these
+    methods unwrapped, because nothing is compiled here.
     """
     names = ("state_dict", "load_state_dict", "zero_grad", "add_param_group")
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
@@ -83,7 +84,7 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The learning rate as a function of the update and of the part of the training that is done."""
+    """The learning rate as a function of the update and of the fraction of the training that is done."""
 
     kind: str
     peak: float
@@ -91,7 +92,7 @@ class Schedule:
     final: float = 0.0
 
     def rate(self, step: int, done: float) -> float:
-        """Return the learning rate of update `step` (from 1), before which the part `done` in [0, 1] was done.
+        """Return the learning rate of update `step` (from 1); `done` in [0, 1] is the share of the training before it.
 
         After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
         2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.
@@ -113,8 +114,8 @@ class Schedule:
 
 
 class WeightAverage:
-    """Exponential moving average of the weights: of update t the decay is t / (t + 9), until that reaches `decay`, so
-    that it is an average over about the last ninth of all updates, and later over 1 / (1 - decay) of them."""
+    """Exponential moving average of the weights. The decay at update t is t / (t + 9), but at most `decay`. So the
+    average covers about the last ninth of all updates at first, and about the last 1 / (1 - decay) updates later."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], decay: float) -> None:
         self._parameters = list(parameters)

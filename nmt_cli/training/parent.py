@@ -1,4 +1,4 @@
-"""The first parameters of a model from another run, its parent, whose vocabulary may differ.
+"""Initialises a model (the child) with the parameters of another run (its parent), whose vocabulary may differ.
 
 A parent trained on many pairs of another language helps a child with few (Zoph et al., 2016; Nguyen & Chiang, 2017, for
 vocabularies that share pieces).
@@ -22,7 +22,8 @@ TARGET_ROWS = ("target_embedding", "output_weight", "output_bias")
 
 
 class SharedPieces(NamedTuple):
-    """The numbers of pieces that a child has, and of those that it shares with its parent."""
+    """Numbers of pieces of a child: those that it shares with its parent (`source`, `target`), and all of them
+    (`of_source`, `of_target`)."""
 
     source: int
     target: int
@@ -36,10 +37,10 @@ def load_parent(
     """Copy a parent's parameters into `model`, whose vocabulary may differ; return how many pieces they share.
 
     Recurrent and attention weights are copied whole. Of embeddings and of the output layer, the rows of pieces that
-    both vocabularies have are copied. The other rows keep their first values.
+    both vocabularies have are copied. The other rows keep their initial values.
 
     Args:
-        model: the child with its first values; all sizes except the vocabularies are the parent's.
+        model: the child with its initial values; all sizes except the vocabularies are the parent's.
         path: the parent's `model.safetensors`.
         pieces: the child's pieces of the source and of the target side, in the order of their rows.
         parent_pieces: the parent's pieces of both sides.
@@ -59,14 +60,17 @@ def load_parent(
 
 
 def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the rows of the pieces that both have: here, and in the parent."""
+    """Return the rows of the pieces that both vocabularies have: in the child, and in the parent."""
     theirs: Mapping[str, int] = {piece: row for row, piece in enumerate(parent_pieces)}
     ours = [row for row, piece in enumerate(pieces) if piece in theirs]
     return ours, [theirs[pieces[row]] for row in ours]
 
 
 def _with_rows(first: Tensor, parent: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
-    """Return `first` (V, ...) with some rows from `parent` (W, ...), or `parent` if they do not fit."""
+    """Return a copy of `first` (V, ...) with its rows `ours` from the rows `theirs` of `parent` (W, ...).
+
+    If they do not fit, return `parent` itself, for `load_parameters` to refuse.
+    """
     if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32 or max(theirs, default=0) >= len(parent):
         return parent  # whose sizes are refused with the others
     merged = first.clone()

@@ -25,14 +25,14 @@ from nmt_cli.ops.matmul import matmul, summed_outer
 from nmt_cli.training.trials import Clock, alternated
 
 SECONDS = 0.7
-"""Time after which no further round of trials begins."""
+"""Seconds after which no further round of trials begins."""
 OPERATIONS = 1e9
-"""Multiplications and additions of one trial; a product that needs more is tried with a part of its matrix."""
+"""Approximate most multiplications and additions of one trial; of a product that needs more, a part is timed."""
 MOST_ROWS = 512
-"""Rows of a trial at most; more would not change how the precisions compare."""
+"""Most rows of a trial; more would not change how the precisions compare."""
 BF16_GAIN = 1.15
-"""bf16 is taken where its products are at least this many times as fast. The products are not all of an update, so a
-smaller gain would not be noticed, and fp32 is the more exact one."""
+"""bf16 is chosen if its products are at least this many times as fast. The products are only a part of an update, so a
+smaller gain would not be noticed, and fp32 is more exact."""
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -51,7 +51,8 @@ class Product(NamedTuple):
     def affordable(self) -> Product:
         """Return the product, or a part of it that a trial of about `OPERATIONS` can afford.
 
-        It has fewer outputs, not much fewer rows: with few rows the processor waits for memory, in fp32 twice as long.
+        The part has fewer outputs rather than few rows (at most `MOST_ROWS`): with few rows the processor waits for
+        memory, in fp32 twice as long.
         """
         num_rows = min(self.num_rows, MOST_ROWS)
         most = max(1, round(OPERATIONS / (6 * num_rows * self.num_inputs)))
@@ -66,14 +67,15 @@ class PrecisionTimes(NamedTuple):
 
     @property
     def takes_bf16(self) -> bool:
-        """True where bf16 is worth it."""
+        """True if the products in bf16 are at least `BF16_GAIN` times as fast."""
         return self.fp32 >= BF16_GAIN * self.bf16
 
 
 def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:
-    """Return the matrix products of the forward pass of an update, and how often each is computed.
+    """Return the matrix products of the forward pass of an update, each with the number of times it is computed.
 
-    A recurrent matrix multiplies the rows of one step at a time, other matrices the rows of all steps.
+    A recurrent matrix multiplies the rows of one step at a time, other matrices the rows of all steps. A product that
+    is too large for a trial is replaced by a part of it, whose number is increased in proportion.
     """
     counts: dict[Product, float] = defaultdict(float)
     for sizes in _matrices(model, num_sentences, num_tokens):
@@ -84,7 +86,7 @@ def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Pro
 
 
 def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the rows that are multiplied at a time, the inputs and the outputs of each matrix."""
+    """Yield three numbers for each matrix: the rows that it multiplies at a time, its inputs and its outputs."""
     for module in model.modules():
         if isinstance(module, LoopModule):
             *directions, num_inputs, num_outputs = module.matrix.shape
@@ -97,7 +99,8 @@ def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[t
 
 
 def timed(model: Seq2Seq, num_sentences: int, num_tokens: int, *, clock: Clock = time.perf_counter) -> PrecisionTimes:
-    """Return the seconds of the matrix products of an update on the CPU in each precision, by the best trials."""
+    """Return the seconds of all matrix products of an update on the CPU in each precision, from the fastest trial of
+    each product."""
     counts = products_of(model, num_sentences, num_tokens)
     ways = {(product, name): _trial(product, dtype) for product in counts for name, dtype in TYPES.items()}
     best = {way: min(times) for way, times in alternated(ways, seconds=SECONDS, clock=clock).items()}

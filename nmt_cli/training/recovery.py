@@ -1,4 +1,5 @@
-"""Checkpoints: what is saved of a training, what is kept of it, what `best` and `last` may name, and the ways back."""
+"""Saves checkpoints of a training, decides which of them are kept, `best` and `last`, and restores the training from
+them after an interruption or a divergence."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ MAX_SKIPPED_IN_A_ROW = 10
 """After this many updates in a row that were not finite, a training has diverged."""
 MAX_REWINDS = 5
 REWIND_FACTOR = 0.5
-"""Factor on the learning rate."""
+"""Factor on the learning rate at each rewind."""
 
 
 class Recovery:
-    """Saves a training, and takes it back to what was saved."""
+    """Saves checkpoints of a training, and restores the training from them."""
 
     def __init__(
         self,
@@ -49,25 +50,28 @@ class Recovery:
     ) -> None:
         """Prepare to save a training into `checkpoints`.
 
-        `first` is the state of a training that begins. With `rewinds`, a training that diverges goes back to a
-        checkpoint. Otherwise it ends, and its message depends on whether it `clips` its gradients.
+        `first` is the state of a new training. With `rewinds`, a training that diverges goes back to a checkpoint;
+        otherwise it ends with an error. The advice in that error depends on `clips`: whether gradients are clipped.
         """
         self._checkpoints, self._tokenizers, self._weights, self._metrics = checkpoints, tokenizers, weights, metrics
         self.first, self._stopping, self._intervals, self._world = first, stopping, intervals, world
         self._rewinds, self._clips = rewinds, clips
         self._saved_step: int | None = None
         self._saved_is_validated = False
-        """True if it holds scores on the dev set. A checkpoint that a signal saves has none."""
+        """True if the checkpoint of `_saved_step` holds scores on the dev set. One that a signal caused has none."""
         self._passing_step: int | None = None
-        """The step of a checkpoint that is kept no longer than until the next one."""
+        """Step of a checkpoint that is kept among the recent ones only until the next one is saved; None if there is
+        none."""
 
     # Going back ---------------------------------------------------------------------------------------------------
 
     def restored(self) -> TrainingState:
-        """Go back to the last checkpoint, if there is any; if it is damaged, with a warning to the newest whole one.
+        """Restore the last checkpoint and return its state; if there is no checkpoint, return the first state.
+
+        If the last checkpoint is damaged, the newest whole one is restored, with a warning.
 
         Raises:
-            ModelError: none is whole, one cannot be read, or none is of a model of this configuration with these
+            ModelError: a checkpoint cannot be read, or no checkpoint is whole and fits this configuration and these
                 tokenizers.
         """
         index, damage = self._checkpoints.index(), None
@@ -109,9 +113,10 @@ class Recovery:
         )
 
     def resume_from(self, state: TrainingState) -> None:
-        """Remove the checkpoints and log records newer than a state, and note whether a signal had that state saved.
+        """Remove newer checkpoints from the index and newer records from the log, before training continues at `state`.
 
-        Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
+        Also note whether `state` was saved out of turn, because of a signal. Call this only when all processes have
+        agreed on the step: a process that cannot read a file must not discard it.
         """
         step = state.step
         is_end = self._stopping.reached(state) is not None
@@ -123,13 +128,13 @@ class Recovery:
             self._leave_branch(step)
 
     def rewound(self, before: TrainingState) -> TrainingState:
-        """Go back to the newest checkpoint that an undisturbed run has too, with a lower learning rate.
+        """Restore an earlier checkpoint after a divergence; return its state, with a lower learning rate.
 
-        What follows depends on such checkpoints alone, so a run that is killed or stopped before or after it goes the
-        same way.
+        This is the newest usable checkpoint that an uninterrupted run would have too, so that a run that was killed or
+        stopped continues in the same way. If there is none, it is the newest usable one.
 
         Raises:
-            DivergenceError: training is not to go back, there is no checkpoint, or this happened too often.
+            DivergenceError: rewinds are off, there is no checkpoint, or there were `MAX_REWINDS` rewinds already.
         """
         # The first process decides for all: a file system may show another one an older index.
         step, *_ = self._world.gathered(
@@ -162,7 +167,7 @@ class Recovery:
         return next((step for step in usable if self._intervals.is_due(step)), (usable or steps)[0])
 
     def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
-        """Return the error that ends a training which has diverged and does not go back."""
+        """Return the error that ends a diverged training, with advice; `when` is added to the first clause."""
         ways = ["with a lower training.learning_rate"]
         ways += [] if self._clips else ["with training.clip_grad_norm"]
         ways += [] if self._rewinds else ["with training.on_divergence: rewind"]
@@ -177,7 +182,7 @@ class Recovery:
         return DivergenceError(f"{self._diverged(state)}{when}; {how}")
 
     def _diverged(self, state: TrainingState) -> str:
-        """Return a sentence about the divergence: during updates, or at the end and why training ended."""
+        """Return the first clause of a message: at which update training diverged, and what was not finite."""
         reason = self._stopping.reached(state)
         if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
@@ -197,7 +202,7 @@ class Recovery:
         )
 
     def _leave_branch(self, step: int) -> Index:
-        """Remove later checkpoints from the index, before training writes checkpoints of those steps again."""
+        """Remove checkpoints after `step` from the index and return it; training will write these steps again."""
         index = self._checkpoints.index()
         kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
         if self._world.is_primary:
@@ -243,7 +248,7 @@ class Recovery:
         self._checkpoints.prune(index)
 
     def finish(self, reason: str) -> None:
-        """Record in the index why the training ended, after the remains of a killed save are removed."""
+        """Remove the remains of a killed save, and record in the index why the training ended."""
         if self._world.is_primary:
             index = self._checkpoints.index()
             self._checkpoints.prune(index)
@@ -255,7 +260,7 @@ class Recovery:
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 
     def _index(self, state: TrainingState, values: Mapping[str, float]) -> Index:
-        """Return the index with this step, whose scores on the dev set are `values`."""
+        """Return the index after the checkpoint of `state`, with the scores `values` on the dev set, is added."""
         step, metric = state.step, self._intervals.early_stopping_metric
         best = self.best_but(step)
         if metric in values:
@@ -264,9 +269,10 @@ class Recovery:
         return Index(step, tuple(best[: self._intervals.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:
-        """Return the newest `keep_last` checkpoints, including this step's, and perhaps an older one for a rewind.
+        """Return the steps of the newest `keep_last` checkpoints, including this one, and perhaps of an older one for a
+        rewind.
 
-        One from which the training went on, and which an undisturbed run would not have written, goes.
+        A checkpoint from which the training was resumed is left out if an uninterrupted run would not have written it.
         """
         before = self._checkpoints.index().recent
         others = [step for step in before if step < state.step and step != self._passing_step]

@@ -1,4 +1,4 @@
-"""The state of a training beyond its tensors, as a value that goes into JSON and comes back equal."""
+"""The state of a training except its tensors, as a value that is stored as JSON and read back unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TrainingState:
 
     step: int = 0
     epoch: int = 0
-    """`epoch`, `pool` and `batch` are the place of the next batch (`data.sampler.Cursor`)."""
+    """`epoch`, `pool` and `batch` are the position of the next batch (`data.sampler.Cursor`)."""
     pool: int = 0
     batch: int = 0
     epochs_done: float = 0.0
@@ -42,7 +42,8 @@ class TrainingState:
     plateau_stalled: int = 0
     skipped_in_a_row: int = 0
     logged_nll: float = 0.0
-    """Sums since the last line of the log, so that a resumed run logs what an undisturbed one does."""
+    """`logged_nll` (nats), `logged_tokens` and `logged_padded` are sums since the last line of the log, so that a
+    resumed run logs the same values as an uninterrupted one."""
     logged_tokens: int = 0
     logged_padded: int = 0
     target_tokens: int = 0
@@ -50,15 +51,17 @@ class TrainingState:
     seconds: float = 0.0
     """Seconds of training, also before the last resumption."""
     precision: str = "fp32"
-    """The precision on which the run began and goes on."""
+    """The precision with which the run began and continues, `fp32` or `bf16`."""
     path: str = native.PLAIN
-    """The way the run began and goes on: by the kernels (`native.NATIVE`) or by the plain formulas."""
+    """The implementation with which the run began and continues: compiled kernels (`native.NATIVE`) or plain formulas
+    (`native.PLAIN`)."""
     rewinds: int = 0
     """Number of rewinds: the training diverged and went back to a checkpoint."""
     text: str = ""
     """Digests of the files on which the training depends."""
     accumulate: int = 0
-    """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
+    """Micro-batches of an update: as configured, or more after memory ran out; 0 where an earlier version did not keep
+    it."""
     validated_step: int = 0
     """The update of the last validation that `after_validation` has counted."""
     num_threads: int = 0
@@ -140,7 +143,10 @@ class TrainingState:
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Return True if a field with such a default can hold it; None stands for a number that is not there yet."""
+    """Return True if `value` has the type of a field with this default; for the default None, it is a number or None.
+
+    Whole numbers must be in [0, 2**63).
+    """
     if isinstance(default, (str, bool)):
         return isinstance(value, type(default))
     if default is None and value is None:
@@ -152,16 +158,16 @@ def _fits(value: Any, default: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoppingCriteria:
-    """The criteria by which training ends, whichever is met first; None is no limit."""
+    """The criteria that end a training as soon as one of them is met; None is no limit."""
 
     max_steps: int | None
-    """Updates."""
+    """Number of updates."""
     max_epochs: int | None
     patience: int | None
     """Validations in a row without a better value of the early-stopping metric."""
 
     def done(self, state: TrainingState) -> float:
-        """Return the part of the training that is done, in [0, 1], by updates or by epochs, whichever is more."""
+        """Return the fraction of the training that is done, in [0, 1], by updates or by epochs, whichever is more."""
         by_step = state.step / self.max_steps if self.max_steps else 0.0
         by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
         return min(1.0, max(by_step, by_epoch))
@@ -182,7 +188,7 @@ class Intervals:
     """Intervals of logging, validation and checkpoints, in updates, and the number of checkpoints to keep."""
 
     validation_freq: int | None
-    """None without a dev set."""
+    """Updates between validations; None without a dev set."""
     checkpoint_freq: int
     logging_freq: int
     keep_best: int
@@ -192,17 +198,17 @@ class Intervals:
     plateau_patience: int
 
     def is_logged(self, step: int) -> bool:
-        """Return True at an update after which a run without interruptions writes a line of the log.
+        """Return True if a run without interruptions writes a line of the log after this update.
 
-        The last update of a run is logged too; the caller decides that."""
+        The last update of a run is logged too, which the caller takes care of."""
         return step % self.logging_freq == 0
 
     def is_validated(self, step: int) -> bool:
-        """Return True at an update after which a run without interruptions validates, unless it was skipped."""
+        """Return True if a run without interruptions validates after this update, unless the update was skipped."""
         return self.validation_freq is not None and step % self.validation_freq == 0
 
     def is_due(self, step: int) -> bool:
-        """Return True at an update after which a run without interruptions saves a checkpoint, unless it was skipped.
+        """Return True if a run without interruptions saves a checkpoint after this update, unless it was skipped.
 
         Other checkpoints come from a signal, or from an end whose limit was raised afterwards."""
         return self.is_validated(step) or step % self.checkpoint_freq == 0

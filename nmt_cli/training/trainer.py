@@ -30,7 +30,7 @@ from nmt_cli.training.weights import Weights
 
 @dataclass(slots=True)
 class _Meter:
-    """The speed since the last line of the log or the last resumption."""
+    """Counts for the speed since the last line of the log, resumption or rewind, and values of the last update."""
 
     num_tokens: int = 0
     seconds: float = 0.0
@@ -45,7 +45,7 @@ class _Meter:
         return self.num_tokens / max(self.seconds, 1e-9)
 
     def note(self, state: TrainingState) -> str:
-        """Return loss and speed, as shown beside the progress bar."""
+        """Return loss and speed, as shown next to the progress bar."""
         loss = state.logged_nll / state.logged_tokens if state.logged_tokens else math.nan
         return f"loss {loss:.3f}, {self.speed:,.0f} pieces/s"
 
@@ -108,19 +108,20 @@ class Trainer:
         """True once any process has received a signal."""
         self.state = recovery.first
         self._begun = self.state
-        """The state from which this process goes on."""
+        """The state at which this process began, or to which it last went back."""
         self._began, self._seconds_before = time.monotonic(), 0.0
 
     def restore(self) -> None:
-        """Go back to the last checkpoint, if there is one; raises `ModelError` as `Recovery.restored` does."""
+        """Restore weights and state from the last checkpoint, if there is one; raises `ModelError` as
+        `Recovery.restored` does."""
         self.state = self._recovery.restored()
 
     # The loop -----------------------------------------------------------------------------------------------------
 
     def run(self, contention: ContentionMonitor | None = None, deadline: float = math.inf) -> str:
-        """Train to the end and return the reason for it, which counts when `finish` has written it down.
+        """Train to the end and return the reason why training ended; pass it to `finish` to record it.
 
-        `contention` records the speed of each update. The `deadline` is a moment of `time.monotonic`.
+        `contention` records the speed of each update. The `deadline` is a time of `time.monotonic`, in seconds.
 
         Raises:
             Interrupted: a signal or the deadline came; a checkpoint of the last update was written, if its loss is
@@ -161,12 +162,13 @@ class Trainer:
     # The phases ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> Phase:
-        """Draw batches from the state's place on; the training may have reached its end already."""
+        """Start drawing batches at the position of the state, and return the first phase: ENDING if a limit is reached
+        already."""
         self.loader.begin(self.state)
         return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
 
     def _update(self, bar: Progress) -> Phase:
-        """Do one update and what is due after it."""
+        """Do one update, then log, validate and save as due; return the next phase."""
         self._step()
         self.state = replace(self.state, seconds=self._seconds())
         bar.advance(note=self._meter.note(self.state))
@@ -176,7 +178,8 @@ class Trainer:
         return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
 
     def _end(self) -> Phase:
-        """Validate and save the last update where that is missing; its loss may turn out not to be finite."""
+        """Validate and save the last update unless that was done; return FINISHED, or DIVERGED if its loss is not
+        finite."""
         step = self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
         is_wanted = self._validator is not None and not self._recovery.is_validated_at(step)
@@ -193,7 +196,7 @@ class Trainer:
         return Phase.FINISHED
 
     def _go_back(self, bar: Progress) -> Phase:
-        """Restore weights and state from a checkpoint, with a lower learning rate."""
+        """Restore weights and state from a checkpoint, with a lower learning rate, and return the next phase."""
         self._meter, step = _Meter(), self.state.step
         self.state = self._recovery.rewound(self.state)
         self._begun = replace(self.state, seconds=self._seconds())
@@ -201,7 +204,7 @@ class Trainer:
         return self._begin()
 
     def _seconds(self) -> float:
-        """Return the seconds of training so far, also before the last resumption."""
+        """Return the seconds of training so far, including those before the last resumption."""
         return self._seconds_before + time.monotonic() - self._began
 
     # An update ----------------------------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ class Trainer:
             self._contention.record(num_tokens, seconds)
 
     def _after_step(self) -> None:
-        """Log, validate and save where it is time to, and stop after a signal."""
+        """Log, validate and save if it is due after this update, and stop after a signal."""
         step = self.state.step
         is_logged = self._intervals.is_logged(step)
         # The last updates before max_steps or max_epochs are logged too. A run whose limit is raised continues without
@@ -259,7 +262,8 @@ class Trainer:
             self._interrupt()
 
     def _seconds_left(self) -> float:
-        """Return the time to the end if the rest goes as fast as in this process, whatever machine began."""
+        """Return the estimated seconds to the end, from the speed of this process alone: another machine may have begun
+        the run."""
         done, before = self._stopping.done(self.state), self._stopping.done(self._begun)
         seconds = self.state.seconds - self._begun.seconds
         return seconds * (1.0 - done) / (done - before) if done > before else math.inf
@@ -273,7 +277,7 @@ class Trainer:
     # The end ------------------------------------------------------------------------------------------------------
 
     def _interrupt(self) -> NoReturn:
-        """Save this step without a validation, if it is not saved and its loss is finite, and end."""
+        """Save this step without a validation, if it is not saved and its loss is finite; raise `Interrupted`."""
         step = self.state.step
         if not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
@@ -284,7 +288,7 @@ class Trainer:
         return Interrupted(message, self._signals.received or signal.SIGTERM)
 
     def _expected_steps(self) -> int | None:
-        """Return about how many updates there will be, for the progress bar."""
+        """Return the approximate number of updates to the end, for the progress bar; None if there is no limit."""
         by_epoch = self._stopping.max_epochs and round(self._stopping.max_epochs * self.loader.batches_an_epoch())
         return min((steps for steps in (self._stopping.max_steps, by_epoch) if steps), default=None)
 

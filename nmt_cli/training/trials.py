@@ -1,7 +1,7 @@
-"""Repeated timing of one way of doing some work, or of several ways beside each other.
+"""Repeated timing of one or several ways of doing some work, to compare them.
 
-A machine slows down and speeds up while it is measured, because other programs run on it. So the ways take turns, and
-one slow trial does not decide.
+A machine slows down and speeds up while it is measured, because other programs run on it. So the ways are timed in
+turns, and one slow trial does not decide.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 9
 PATIENCE = 4
-"""A busy machine may take this many times the time that is meant for the trials."""
+"""Most time that the trials may take on a busy machine, as a multiple of the time that is meant for them."""
 Way = TypeVar("Way")
 Clock = Callable[[], float]
 
@@ -23,9 +23,9 @@ def alternated(
 ) -> dict[Way, list[float]]:
     """Return the seconds of each trial of each way, in the order of the trials.
 
-    A round tries each way once, and every second round goes backwards, so that no way always follows the same other.
-    The first round is not counted: caches are empty then. No new round begins after `seconds`, or after `PATIENCE`
-    times as long where there were fewer than `LEAST_ROUNDS`. One round is always counted.
+    A round tries each way once, and every second round goes backwards, so that no way always follows the same other
+    way. A first round is not counted, because caches are empty then. No new round begins after `seconds`, or, as long
+    as there were fewer than `LEAST_ROUNDS`, after `PATIENCE` times as long. At least one round is counted.
     """
     times: dict[Way, list[float]] = {way: [] for way in ways}
     start = clock()
@@ -45,6 +45,6 @@ def alternated(
 def fastest(times: Mapping[int, list[float]]) -> int:
     """Return the number of threads whose trials are the fastest by their median; the smaller number if two are equal.
 
-    The shortest trial would not do: two threads are fast whenever the other programs pause.
+    The shortest trial would mislead: two threads are fast whenever the other programs pause.
     """
     return min(sorted(times), key=lambda number: median(times[number]))

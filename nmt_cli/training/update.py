@@ -22,7 +22,7 @@ from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.state import TrainingState
 
 REHEARSED_PIECES = 2_000
-"""Target pieces of a rehearsed batch at most, so that a large model is rehearsed within seconds."""
+"""Most target pieces of a batch in a `rehearsal`, so that it takes seconds even with a large model."""
 
 
 class Objective(nn.Module):
@@ -37,7 +37,7 @@ class Objective(nn.Module):
 
 
 class MicroBatch(NamedTuple):
-    """A part of an update's batch, with everything else on which its gradient depends except the weights."""
+    """A part of an update's batch, with everything except the weights on which the gradient of this part depends."""
 
     batch: Batch
     num_tokens: int
@@ -46,7 +46,7 @@ class MicroBatch(NamedTuple):
     """Seed of the noise."""
     bf16: bool = False
     weight: float = 1.0
-    """Factor on its loss: 0 for a process without pairs, else 1."""
+    """Factor on the loss: 0 in a process that has no pairs of this batch, else 1."""
     is_last: bool = True
 
 
@@ -83,15 +83,15 @@ class LocalBatch(NamedTuple):
     """The local part of a batch: the pairs of this process, in the order of the batch."""
 
     sampled: SampledBatch
-    """The pairs of all processes."""
+    """The batch of all processes, as pair numbers."""
     batch: Batch
-    """On the device."""
+    """The pairs of this process, on the device."""
     num_tokens: float
     """Target pieces, padding not counted."""
     num_padded: float
     """Target pieces with padding."""
     weight: float
-    """0 for a process without pairs, else 1."""
+    """Factor on the loss: 0 in a process that has no pairs of this batch, else 1."""
 
 
 class BatchLoader:
@@ -128,7 +128,8 @@ class BatchLoader:
 
 
 class GradientAccumulator:
-    """Computes the gradients of updates by accumulation over micro-batches; more of them once memory has run out."""
+    """Computes the gradients of updates by accumulation over micro-batches; after memory has run out, over more and
+    smaller ones."""
 
     def __init__(self, backward: Backward, world: World, *, seed: int) -> None:
         self._backward, self._world, self._seed = backward, world, seed
@@ -168,9 +169,9 @@ class GradientAccumulator:
 
 
 def rehearsal(loader: BatchLoader, accumulator: GradientAccumulator, state: TrainingState) -> Callable[[], None]:
-    """Return a function that computes the gradient of the next update and drops it, so that it can be timed.
+    """Return a function, to be timed, that computes the gradient of the next update but does not do the update.
 
-    The training does not change: batch and noise depend on the step alone. Of a large batch it takes a part.
+    The training does not change: batch and noise depend on the step alone. Of a large batch only a part is used.
     """
     loader.begin(state)
     local = next(loader)
@@ -184,5 +185,5 @@ def rehearsal(loader: BatchLoader, accumulator: GradientAccumulator, state: Trai
 
 
 def _noise_seed(seed: int, step: int, micro_batch: int) -> int:
-    """Return a seed for each update and micro-batch; large odd factors keep neighbouring ones apart."""
+    """Return the seed of a micro-batch of an update; large odd factors keep the seeds of neighbouring updates apart."""
     return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + micro_batch * 0x94D049BB133111EB) % 2**63

@@ -1,4 +1,4 @@
-"""Validation: the loss on the dev set, and the scores of its translation by the same path as `nmt translate`."""
+"""Validation: the loss on the dev set, and the scores of its translations, which are made as `nmt translate` does."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class DevSet:
 
     @classmethod
     def read(cls, texts: Iterable[ParallelText]) -> DevSet:
-        """Return the dev set of some texts, one after the other.
+        """Return one dev set with the pairs of all texts, in order.
 
         Raises:
-            InputError: two files have unequal numbers of lines, or are empty.
+            InputError: a file cannot be read, two files have unequal numbers of lines, or a text is empty.
         """
         pairs: list[Pair] = []
         for text in texts:
@@ -94,7 +94,7 @@ class Validator:
         A process that receives a signal stops at once. The others finish their part, and all return None.
 
         Raises:
-            PredictionError: in every process, if the predictions of any are not finite.
+            PredictionError: the predictions of any process are not finite; it is raised in every process.
         """
         parts = self._of_all(signals, lambda: self._local_result(model))
         if parts is None:
@@ -117,13 +117,16 @@ class Validator:
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
 
     def _of_all(self, signals: SignalDeferrer, act: Callable[[], Result]) -> list[Result] | None:
-        """Return the results of `act` in each process, by rank, or None if a signal has cut it short in any."""
+        """Return the results of `act` in all processes, by rank, or None if a signal has cut it short in any."""
         results: list[Result | None] = self._world.gathered(signals.cut_short(act))
         whole = [result for result in results if result is not None]
         return whole if len(whole) == len(results) else None
 
     def _local_result(self, model: Seq2Seq) -> _LocalResult:
-        """Score and translate this process's pairs; which process translates a line does not change its translation."""
+        """Return the loss and the translations of this process's part of the dev set.
+
+        The translation of a line does not depend on the process that makes it.
+        """
         total, num_tokens = 0.0, 0
         for place in self._world.places(len(self._batches)):
             nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
@@ -157,7 +160,7 @@ class Validator:
             log(f"  hypothesis  {hypotheses[index]}")
 
     def _show_failures(self, num_empty: int, num_repeated: int) -> None:
-        """Log how many translations show that the model has learned too little so far."""
+        """Log the number of empty translations, if they are more than half of all, and of those cut at a repetition."""
         count = len(self._dev.sources)
         if num_empty > count / 2:
             log(f"  {num_empty:,} of {count:,} translations are empty: the model has learned too little so far")
@@ -174,7 +177,7 @@ class DirectionsValidator:
     def __call__(self, model: Seq2Seq, signals: SignalDeferrer) -> dict[str, float] | None:
         """Return the mean of each score over all directions, then each score of each direction, such as `bleu_vi-en`.
 
-        None if a signal comes first; `PredictionError` as `Validator` raises it.
+        Return None if a signal comes first; raise `PredictionError` as `Validator` does.
         """
         found: dict[str, dict[str, float]] = {}
         for direction, validate in self._validators.items():
@@ -189,7 +192,10 @@ class DirectionsValidator:
 
 
 def _chunks(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Cut sorted numbers so that a chunk has at most `BATCH_TOKENS` padded pieces, or one sentence."""
+    """Return `order`, sentence indices sorted by length, cut into chunks of at most `BATCH_TOKENS` padded pieces.
+
+    `lengths` has the pieces of each sentence, by index. A longer sentence is a chunk by itself.
+    """
     chunks: list[list[int]] = [[]]
     longest = 0
     for index in order:

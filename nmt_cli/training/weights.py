@@ -75,7 +75,7 @@ class Weights:
         """Load the tensors of the checkpoint at `path` into model, optimizer and average.
 
         Raises:
-            ModelError: the checkpoint cannot be read, or is of other parameters.
+            ModelError: the checkpoint cannot be read, is damaged, or has other parameters than this model.
         """
         tensors = read_trainer_tensors(path)
         for name, parameter in self.model.named_parameters():

@@ -1,4 +1,4 @@
-"""Words with their translations, learned from parallel text, as pairs to train on beside its sentences.
+"""Learns pairs of words and their translations from parallel text, to train on them in addition to its sentences.
 
 A model that has seen nothing but sentences turns a single word into a sentence. Two IBM Models 1 (Brown et al., 1993),
 one for each direction, link the words of each pair of lines. Words that are linked with one another, and with nothing
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 NUM_ITERATIONS = 6
 """Iterations of expectation maximisation; Och & Ney (2003) make five."""
 MIN_COUNT = 2
-"""Different pairs of lines in which a unit must have its translation."""
+"""Least number of different pairs of lines in which a unit must occur with its translation."""
 MAX_WORDS = 50
-"""Words of the longest line that is read; links of longer ones are seldom right."""
+"""Most words of a line that is read; the word links of longer lines are seldom right."""
 MAX_UNIT = 3
-"""Words of the longest side of a unit. The other side has one word."""
+"""Most words on the longer side of a unit and its translation; the other side has one word."""
 MAX_LINKS = 10_000_000
-"""Possible links of all lines that are read, which need about 700 MB of memory. Pairs of seven words have 56."""
+"""Most possible word links in all lines that are read; they need about 700 MB of memory. A pair of lines of seven words
+each has 56."""
 NOWHERE = -1
-"""Stands for the source word of a target word that translates none."""
+"""Index that stands for the source word of a target word that translates no source word."""
 Words = tuple[str, ...]
 Numbers = NDArray[Any]
 
@@ -39,11 +40,11 @@ class WordPair(NamedTuple):
 
 
 def learn_word_pairs(lines: Iterable[tuple[Words, Words]]) -> list[WordPair]:
-    """Return units of the source with their translations; those that stand in most lines come first.
+    """Return units of the source with their translations, the pairs that occur in most lines first.
 
     Args:
-        lines: the words of the source and of the target of each pair of lines. Equal pairs count once. The first are
-            read, until there are `MAX_LINKS` possible links.
+        lines: the words of the source and of the target of each pair of lines. Equal pairs count once. Reading stops
+            before there are more than `MAX_LINKS` possible links.
     """
     pairs = list(_to_read(lines))
     if not pairs:
@@ -77,10 +78,11 @@ def _to_read(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Word
 
 
 def _most_likely(sources: Sequence[Words], targets: Sequence[Words]) -> list[list[int]]:
-    """Return for each target word of each line the place of the source word that it translates most likely, or
+    """Return, for each target word of each line, the index of the source word that it most likely translates, or
     `NOWHERE`.
 
-    The links of a line are numbered target word by target word. The first link of each is that to the empty word.
+    The arrays hold the possible links of all lines, target word by target word. The first link of each target word is
+    to the empty word.
     """
     source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)
     num_targets = 1 + max(int(ids.max()) for ids in target_ids)
@@ -117,8 +119,8 @@ def _units(
 ) -> Iterator[tuple[Words, Words]]:
     """Yield the units of a pair of lines.
 
-    Words are of one unit if a link of either direction joins them. A unit is taken if one of its links is of both
-    directions, one side has a single word, and the words of the other stand side by side.
+    Words that a link of either direction joins belong to one unit. A unit is yielded if both directions agree on one of
+    its links, one side has a single word, and the other side has at most `MAX_UNIT` words without a gap.
     """
     linked = {(place, other) for other, place in enumerate(source_of) if place != NOWHERE}
     back = {(place, other) for place, other in enumerate(target_of) if other != NOWHERE}

@@ -43,7 +43,7 @@ class _Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceEstimator:
-    """Computes features of the words of translations, and turns them into confidence: the probability to be correct."""
+    """Computes features of the words of translations, and turns them into the probability that a word is correct."""
 
     calibration: Calibration | None = None
     """None: translations keep their features, to which a calibration can be fitted."""
@@ -79,7 +79,7 @@ class ConfidenceEstimator:
     def with_confidence(self, translation: Translation) -> Translation:
         """Return the translation of a line with confidence in [0, 1] in place of features, if there is a calibration.
 
-        A line for which the model was not asked is certain: nothing, or the prefix that was given.
+        A line that the model did not translate has confidence 1: its translation is empty, or the given prefix.
         """
         if self.calibration is None:
             return translation
@@ -95,7 +95,7 @@ class ConfidenceEstimator:
 
 
 def _batches(waiting: Iterable[_Waiting], batch_tokens: int) -> Iterator[list[_Waiting]]:
-    """Yield translations whose sources are padded to the same width, with targets of like length."""
+    """Yield translations sorted by size in batches of one source width and at most `batch_tokens` positions."""
     batch: list[_Waiting] = []
     for one in waiting:
         positions, length = one.size

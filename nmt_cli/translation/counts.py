@@ -1,4 +1,7 @@
-"""Counts of lines and pieces for the report of a translation, without a library: the parent of workers adds them up."""
+"""Counts of lines and pieces for the report of a translation.
+
+The parent process adds up the counts of its workers, so this module needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ class Counts:
     empty: int = 0
     """Lines that are not blank and have an empty translation."""
     repeated: int = 0
-    """Lines whose translation has been cut where the model repeated the same words."""
+    """Lines whose translation was cut because the model repeated the same words without end."""
     invalid: int = 0
     cut: int = 0
     without_weights: int = 0
     unpaired_tags: int = 0
-    """Lines with a tag that has no partner."""
+    """Lines with an opening tag without a closing one, or the other way round."""
     source_pieces: int = 0
     target_pieces: int = 0
 
@@ -32,7 +35,10 @@ class Counts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def report(self, max_source_pieces: int) -> None:
-        """Log the numbers of long, cut and unusual lines."""
+        """Warn of empty and repetitive translations, and of lines that are invalid, cut or otherwise unusual.
+
+        `max_source_pieces` is the number of pieces beyond which lines were cut into parts.
+        """
         with_text = self.lines - self.blank
         if self.empty:
             are = "is" if self.empty == 1 else "are"

@@ -25,7 +25,7 @@ from nmt_cli.translation.step_model import TrainedModels
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """A given pair under the model."""
+    """Log-probability and attention of a given pair of sentences under the models."""
 
     log_prob: float
     """Natural log-probability of the target with its </s>, not normalised."""
@@ -43,7 +43,7 @@ class PairScore:
 
     @property
     def links(self) -> list[Link]:
-        """Each target word with its heaviest source word: (source, target)."""
+        """Links (source word, target word) of each target word to the source word with the most attention."""
         return hard_links(self.weights)
 
 
@@ -106,7 +106,7 @@ class PairScorer:
                 yield pair, log_prob, weights_TS
 
     def _chunks(self, pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
-        """Yield pairs whose sources are padded to the same width, with targets of like length."""
+        """Yield batches of at most `batch_tokens` positions, with one source width and targets of like length."""
         by_width = sorted(pairs, key=lambda pair: (padded_width(pair.source.ids), len(pair.target.ids)))
         for width, group in groupby(by_width, key=lambda pair: padded_width(pair.source.ids)):
             chunk: list[_Pair] = []

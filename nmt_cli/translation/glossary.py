@@ -1,4 +1,4 @@
-"""Terms that are to be translated in one way: their file, and where they stand in a text.
+"""Glossaries: terms with the translations that they must have. They are read from a file, and found in texts.
 
 A line of the file is a source term, a tab, and its translation, or several separated by `|`, the preferred one first. A
 third column `exact` makes case matter. Lines that begin with `#` are comments.
@@ -29,21 +29,21 @@ class Entry:
 
     term: str
     forms: tuple[str, ...]
-    """Its translations, the preferred one first."""
+    """Translations of the term, the preferred one first."""
     exact: bool
     line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """Entries, found by what they fold to."""
+    """Finds its entries in a text, whatever their white space and, unless an entry is exact, their case."""
 
     name: str
     entries: tuple[Entry, ...]
     _exact: dict[str, Entry] = field(default_factory=dict)
     _folded: dict[str, Entry] = field(default_factory=dict)
     _lengths: dict[str, list[int]] = field(default_factory=dict)
-    """Lengths of the folded terms that begin with a character, longest first."""
+    """For each first character, the lengths of the folded terms that begin with it, longest first."""
     _terms: frozenset[str] = frozenset()
     """The folded terms."""
 
@@ -85,10 +85,10 @@ class Glossary:
 
     @classmethod
     def of_lines(cls, name: str, lines: Iterable[bytes]) -> Glossary:
-        """Return the glossary that the lines of a file make; a byte order mark before them is ignored.
+        """Return the glossary in the lines of a file; a byte order mark before the first line is ignored.
 
         Raises:
-            InputError: a line is wrong (`name` and line are named).
+            InputError: a line is wrong, or contradicts another one (`name` and line are named).
         """
         found = (
             _entry(name, number, line.removeprefix(BOM_UTF8) if number == 1 else line)
@@ -97,7 +97,7 @@ class Glossary:
         return cls.of(name, [entry for entry in found if entry is not None])
 
     def matches(self, text: str) -> list[Match]:
-        """Return the terms of a text, from left to right: of those that begin at a place the longest."""
+        """Return the terms in a text, from left to right, without overlap; of several at one place, the longest."""
         folded = _folded(text)
         found: list[Match] = []
         place = 0
@@ -133,12 +133,15 @@ class _Folded(NamedTuple):
 
     text: str
     places: list[int]
-    """The place in the text of each of its characters."""
+    """For each folded character, the place in the original text where its letter begins."""
     ends: list[int]
-    """The place where each of them ends in the text."""
+    """For each folded character, the place in the original text where its letter ends."""
 
     def begins(self, place: int) -> bool:
-        """Return whether a character of the text begins here: one may fold to several."""
+        """Return whether a letter of the original begins at a place of the folded text, or the text ends there.
+
+        One letter may fold to several characters.
+        """
         return place in (0, len(self.places)) or self.places[place] != self.places[place - 1]
 
 
@@ -155,12 +158,15 @@ def _folded(text: str) -> _Folded:
 
 
 def _composed(text: str) -> str:
-    """Return a text with its letters composed and its runs of white space as blanks: macOS writes letters in parts."""
+    """Return a text in NFC, with each run of white space as one blank.
+
+    On macOS, a letter and its accent are often two characters.
+    """
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _is_boundary(text: str, place: int) -> bool:
-    """Return whether no word of the text goes on across a place."""
+    """Return whether a place is a boundary of words: no word of the text continues across it."""
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]

@@ -9,19 +9,23 @@ from typing import Protocol
 
 
 class LineFormat(Protocol):
-    """Takes the text from a line of an input, and puts its translation into the line of the output."""
+    """Reads the text in an input line, and makes the output line with its translation."""
 
     def text(self, line: bytes) -> bytes:
-        """Return the text to translate; `ValueError` says what is wrong with the line."""
+        """Return the text to translate.
+
+        Raises:
+            ValueError: the line does not have this format; the message says how.
+        """
         ...
 
     def written(self, line: bytes, translation: bytes, /) -> bytes:
-        """Return the line of the output. `line` has no line feed; the translation and the result end with one."""
+        """Return the output line. The input line has no line feed; the translation and the output line end with one."""
         ...
 
 
 class PlainText:
-    """A line is a sentence."""
+    """Plain text: the whole input line is translated, and the output line is the translation."""
 
     def text(self, line: bytes) -> bytes:
         return line
@@ -34,7 +38,7 @@ class PlainText:
 class JsonField:
     """A line is a JSON object; `field` is translated, and the translation is added to the line as `output_field`.
 
-    The line itself is not written anew: its numbers, spaces and escapes stay as they stand.
+    The rest of the line is copied byte by byte: its numbers, spaces and escapes stay as they are.
     """
 
     field: str
@@ -62,5 +66,5 @@ class JsonField:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Return whether the name stands for JSON lines."""
+    """Return whether the name of a file is that of JSON lines: it ends in `.jsonl` or `.jsonl.gz`."""
     return path.name.endswith((".jsonl", ".jsonl.gz"))

@@ -1,8 +1,8 @@
-"""Lines through a pool of workers: in any number of processes, and out in order.
+"""Translates lines with a pool of workers, in any number of processes; the outputs have the order of the lines.
 
 A window of lines is sorted by length and cut into chunks, which the workers translate; while one window is written, the
 next ones are read and translated. A worker prepares a line, searches, undoes what it prepared and writes the output
-format, so the parent needs nothing that it would have to load.
+format, so the parent process need not load a model.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ CHUNK_LINES = 512
 """Lines of a chunk at most. Smaller chunks are slower, because fewer lines of like length share a batch."""
 SMALLEST_CHUNK = 16
 CHUNKS_A_WORKER = 3
-"""Chunks that are there for each worker: one that it does, one that it finds then, and one to share out at the end."""
+"""Chunks under way for each worker: one that it translates, one to begin next, and one to share out at the end."""
 AHEAD_BYTES = 32_000_000
-"""Memory of the lines that are read before others are written, if a long line takes its time."""
+"""Bytes of lines, read and not yet written, from which no further window is read, as behind a slow line. Two windows
+may always be under way."""
 LINE_BYTES = 64
-"""Memory that a line takes beside its own bytes, or a little less."""
+"""Bytes of memory that a line takes in addition to its text, or a little less."""
 Write = Callable[[int, "Translated"], Any]
-"""Makes the output of a line from its number and its translations."""
+"""Makes the output of a line from its number (from 0) and its translations."""
 
 
 class LineTask(NamedTuple):
@@ -41,11 +42,11 @@ class LineTask(NamedTuple):
 
     lines: tuple[bytes, ...]
     numbers: tuple[int, ...]
-    """The number of each in the whole input, from 0."""
+    """Number of each line in the whole input, from 0."""
     prefixes: tuple[str, ...] = ()
-    """The beginnings of their translations; none at all where no line has one."""
+    """Given beginning of the translation of each line; an empty tuple if no line has one."""
     changed: tuple[tuple[str, Any], ...] = ()
-    """Decoding options that these lines have for themselves."""
+    """Decoding options (name, value) of these lines in place of those of the translator."""
 
     def alone(self) -> list[LineTask]:
         """Return a task for each line."""
@@ -64,21 +65,21 @@ class LineTask(NamedTuple):
         return LineResult(outputs, counts, max(result.max_pieces for result in results))
 
     def name(self) -> str:
-        """Return how a message names the first line."""
+        """Return the name of the first line for messages, such as `line 17`."""
         return f"line {self.numbers[0] + 1:,}" if self.numbers else "the model"
 
 
 class LineResult(NamedTuple):
-    """The output of each line, and what was counted."""
+    """Output of each line of a task, and the counts of all its lines."""
 
     outputs: tuple[Any, ...]
     counts: Counts
     max_pieces: int = 0
-    """Pieces of a source beyond which the model translates it in parts."""
+    """Number of pieces beyond which a source was translated in parts."""
 
 
 def translate_task(translator: Translator, write: Write, task: LineTask) -> LineResult:
-    """Translate the lines of a task: the work of one worker."""
+    """Translate the lines of a task, as a worker does; `write` makes the output of each line."""
     usual = translator.options
     translator.counts, translator.options = Counts(), usual.model_copy(update=dict(task.changed))
     outputs: list[Any] = []
@@ -100,11 +101,11 @@ class Window(NamedTuple):
     first_line: int = 0
     """The number of the first line in its input, from 0."""
     prefixes: Sequence[str] | None = None
-    """The beginnings of their translations."""
+    """Given beginning of the translation of each line; None if no line has one."""
 
 
 class LinePool:
-    """A pool whose workers translate lines, and what they have counted."""
+    """A pool of workers that translate lines, and the sum of their counts."""
 
     def __init__(self, pool: Pool, workers: int) -> None:
         self._pool, self._workers = pool, workers
@@ -123,17 +124,20 @@ class LinePool:
             yield result.outputs
 
     def of_texts(self, texts: Iterable[str], changed: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Yield the output of each of some texts, which follow those before; only a few windows are held in memory."""
+        """Yield the output of each text; only a few windows are held in memory.
+
+        The numbers of the lines continue from those that the pool has translated before.
+        """
         lines = (text.encode("utf-8", errors="surrogatepass") for text in texts)
         windows = zip(windows_of_list(lines), repeat(None))
         return chain.from_iterable(self.translated(numbered(windows, self.counts.lines), changed))
 
     def report(self) -> None:
-        """Log the numbers of long, cut and unusual lines."""
+        """Warn of empty and repetitive translations, and of unusual lines, as `Counts.report` does."""
         self.counts.report(self._max_pieces)
 
     def speed(self, unit: str = "line") -> str:
-        """Return the lines, the seconds since the pool was opened, and how many came in a second."""
+        """Return a message: the number of lines, the seconds since the pool was opened, lines and pieces a second."""
         counts, seconds = self.counts, max(monotonic() - self._began, 1e-9)
         return (
             f"{counted(counts.lines, unit)} in {seconds:.1f} s: {counts.lines / seconds:,.1f} {unit}s/s, "
@@ -142,7 +146,7 @@ class LinePool:
 
 
 def numbered(windows: Iterable[tuple[Sequence[bytes], Sequence[str] | None]], first_line: int = 0) -> Iterator[Window]:
-    """Yield windows of lines, and of the beginnings of their translations or None, that follow one another."""
+    """Yield consecutive windows of lines and prefixes (or None), with the number of the first line of each."""
     for lines, prefixes in windows:
         yield Window(lines, first_line, prefixes)
         first_line += len(lines)
@@ -163,17 +167,19 @@ def translated(
 
 
 class _Given(NamedTuple):
-    """A window that was handed to the pool."""
+    """A window whose chunks were handed to the pool."""
 
     order: list[int]
-    """The place of each line of the chunks, one after the other, in the window."""
+    """Index in the window of each line, in the order of the chunks."""
     tickets: list[Ticket]
     num_bytes: int
 
 
 class _Ahead:
-    """The windows under way. They are cut into so many chunks that no worker waits; meanwhile more lines gather, so
-    that the next chunks are larger."""
+    """Reads windows ahead, and hands them to the pool in just enough chunks that no worker waits.
+
+    While there are enough chunks, it reads no window; more lines gather meanwhile, so the next chunks are larger.
+    """
 
     def __init__(self, pool: Pool, workers: int, changed: tuple[tuple[str, Any], ...]) -> None:
         self._pool, self._changed = pool, changed
@@ -184,7 +190,7 @@ class _Ahead:
         self._num_windows = self._num_lines = self._num_bytes = 0
         """Windows, lines and bytes that are read and not written yet."""
         self._end: BaseException | bool = False
-        """True at the end of the input; an error that ended it."""
+        """True once the input has ended; the error if one ended it."""
         self._changing = threading.Condition()
 
     def read(self, windows: Iterable[Window]) -> None:
@@ -204,7 +210,7 @@ class _Ahead:
         self.end(end)
 
     def next(self) -> _Given | None:
-        """Wait for the next window, and return it; None at the end."""
+        """Wait for the next window, and return it; None at the end. An error that ended the input is raised."""
         with self._changing:
             self._changing.wait_for(lambda: self._given or self._end)
             if self._given:
@@ -214,11 +220,11 @@ class _Ahead:
             return None
 
     def forget(self, given: _Given) -> None:
-        """Make room where a window was."""
+        """Free the room of a window that has been written."""
         self._count(-1, -len(given.order), -given.num_bytes)
 
     def end(self, end: BaseException | bool = True) -> None:
-        """Take note that no window follows."""
+        """Record that no window follows, or the error that ended the input."""
         with self._changing:
             self._end = end
             self._changing.notify_all()

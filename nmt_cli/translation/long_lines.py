@@ -26,7 +26,7 @@ from nmt_cli.translation.results import Part, PartTranslation
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
 PIECE_PAIRS = 8
-"""Pairs of pieces that may have weights for each pair of words that may. Words of most texts have fewer."""
+"""There may be this many times more attention weights between pieces than between words. Most texts have fewer."""
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")
 """A piece that is a byte of a character, and not its first."""
 PartTranslations = tuple[Part, list[PartTranslation]]
@@ -34,12 +34,12 @@ PartTranslations = tuple[Part, list[PartTranslation]]
 
 
 class Segment(NamedTuple):
-    """A line as it is read, or as much of a long one as is cut into pieces at once."""
+    """A line, or a part of a long line that is cut into pieces at once."""
 
     line: int
     text: str
     begin: int
-    """Its first character in the line."""
+    """Place of its first character in the line."""
 
 
 def rounds(texts: Sequence[str]) -> Iterator[list[Segment]]:
@@ -63,7 +63,7 @@ def rounds(texts: Sequence[str]) -> Iterator[list[Segment]]:
 
 
 def _end_of_segment(text: str, start: int) -> int:
-    """Return the end of a segment: a space in the last half of what it may hold, if there is one."""
+    """Return the end of a segment: the last space in the second half of its greatest length, else that length."""
     end = start + SEGMENT_LENGTH
     if end >= len(text):
         return len(text)
@@ -82,8 +82,8 @@ def parts_of(
 ) -> list[Part]:
     """Return the parts of all segments, each of at most `max_pieces` pieces.
 
-    `with_spans` is True for lines whose pieces need their characters. `numbers` are those of the lines in the whole
-    input, from 0; `num_parts` of each line are known already.
+    `with_spans` is True for lines whose parts need the characters of their pieces. `numbers` has the number of each
+    line in the whole input, from 0, and `num_parts` the number of parts that each line has from earlier segments.
     """
     alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_spans[segment.line]]))
     pieces: list[tuple[Sequence[int], Sequence[Span]]] = []
@@ -126,8 +126,11 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
 
 
 def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: bool) -> tuple[Translation, ...]:
-    """Return the translations of what is read of a line from its parts' translations: the best with the best, and so on
-    down the list. A line without parts has one translation, which is empty or its prefix."""
+    """Return the translations of a line, joined from those of its parts: the best of each part, then the second best of
+    each, and so on; a part with fewer repeats its last.
+
+    They translate the line as it is read. A line without parts has one translation, which is empty or its prefix.
+    """
     begun = len(line.prefix)
     if not parts:
         nothing = Alignment((), (), np.zeros((0, 1))) if with_alignment else None
@@ -149,7 +152,7 @@ def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: boo
 
 
 def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: bool) -> Translation:
-    """Return the translation of a line from one of each of its parts."""
+    """Return the translation of a line, joined from one translation of each of its parts."""
     begins = list(accumulate((len(one.text) + 1 for one in ranked), initial=0))[:-1]
     features = [one.features for one in ranked if one.features is not None]
     alignments = [one.alignment for one in ranked if one.alignment is not None]
@@ -173,8 +176,8 @@ def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: b
 class PartsOfLine:
     """The translated parts of a line.
 
-    They keep their attention weights as long as those of the whole line may be at most `max_weights` word pairs. From
-    then on there is a link for each word, and what only weights need is forgotten, so a line of megabytes takes
+    They keep their attention weights while these have at most `max_weights` word pairs in all. Beyond that, each target
+    word keeps only the link to its source word, and all that only weights need is dropped, so a line of megabytes takes
     little more memory than its text.
     """
 
@@ -182,7 +185,7 @@ class PartsOfLine:
         self._line, self._has_weights, self._max_weights = line, needs_weights, max_weights
         self._found: list[PartTranslations] = []
         self._num_words = self._num_pieces = self._num_source_pieces = 0
-        """Words and pieces of the longest translation, and pieces of the source."""
+        """Words and pieces of the longest translation of each part, and pieces of the source, summed over the parts."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -208,7 +211,7 @@ class PartsOfLine:
         return sorted(self._found, key=lambda found: found[0].part)
 
     def fits(self) -> bool:
-        """Return whether the weights are few enough, between words and between pieces."""
+        """Return whether the attention weights are few enough to be kept, both between words and between pieces."""
         of_words = self._num_words * self._num_source_words
         return max(of_words, self._num_pieces * self._num_source_pieces // PIECE_PAIRS) <= self._max_weights
 
@@ -218,7 +221,7 @@ class PartsOfLine:
 
     @cached_property
     def _source_words(self) -> tuple[list[int], list[int]]:
-        """The first characters of the words that are read, and their ends."""
+        """Places in the line as it is read at which its words begin, and at which they end."""
         words = word_spans(self._line.text)
         return [begin for begin, _ in words], [end for _, end in words]
 

@@ -17,7 +17,8 @@ Formatter = Callable[[int, Translated], str]
 def formatter(name: str, *, n_best: int = 1, alignment: str = "none", glossary: bool = False) -> Formatter:
     """Return the formatter `text`, `jsonl` or `moses`; `alignment` is none, hard or soft.
 
-    With `glossary`, JSON lines list the terms of the source and their translations.
+    Text and Moses have at most `n_best` translations of each line, and text has empty lines for missing ones. With
+    `glossary`, JSON lines list the terms of the source and their translations.
     """
 
     def suffix(translation: Translation) -> str:
@@ -56,14 +57,14 @@ def formatter(name: str, *, n_best: int = 1, alignment: str = "none", glossary: 
 
 
 def _aligned(translation: Translation, kind: str) -> str | list[list[float]] | None:
-    """Return Pharaoh pairs (`hard`), or the matrix, a row a target word (`soft`); None where there is none."""
+    """Return Pharaoh pairs (`hard`), or the attention with a row for each target word (`soft`); None without any."""
     if kind == "hard" and translation.links is not None:
         return pharaoh(translation.links)
     return _rounded(translation.weights) if kind == "soft" and translation.weights is not None else None
 
 
 def confidence_of(translation: Translation) -> dict[str, Any]:
-    """Return the fields of JSON lines that say how sure a translation is; none where that was not asked for."""
+    """Return the fields of JSON lines with the confidence of a translation; none if confidence was not asked for."""
     if translation.confidence is None or translation.word_confidence is None:
         return {}
     return {

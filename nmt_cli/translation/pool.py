@@ -1,8 +1,8 @@
 """Workers that share a queue of tasks.
 
-One thread owns all state: what is submitted, cancelled and answered reaches it as messages. A task that was accepted
+One thread owns all state: submissions, cancellations and answers reach it as messages. A task that was accepted
 has a ticket, which is settled exactly once. A ticket is queued, given to a worker, begun by it, and done, failed or
-cancelled; where its worker dies, it is queued again. Numbers of what waits are computed from the queues.
+cancelled; if its worker dies, it is queued again. The numbers in `Status` are computed from the queues.
 """
 
 from __future__ import annotations
@@ -24,24 +24,28 @@ from nmt_cli.system.errors import NmtError
 from nmt_cli.system.workers import Launcher, Message, Worker
 
 AHEAD = 2
-"""Tasks that a worker has at a time: one that it does, and one that it finds when it has done that."""
+"""Tasks that a worker has at a time: one that it does, and one to begin next."""
 MAX_DEATHS = 3
-"""Deaths of workers after which the task that they did fails."""
+"""A task fails when this many workers have died while they did it."""
 PAUSES = (0.0, 0.0)
-"""Seconds before the next start after one, two and so on failures in a row; after one more the pool gives up."""
+"""Seconds to wait before workers are started again after the first failure in a row, the second, and so on. After one
+more failure the pool gives up."""
 
 
 class Task(Protocol):
     """The work that a worker does in one go. It is pickled."""
 
     def alone(self) -> Sequence[Task]:
-        """Return the same work as smaller tasks, one for each thing that a user would name; one if it is small."""
+        """Return this work as smaller tasks, one for each item that a user would name, such as a line.
+
+        A task of a single item returns one task.
+        """
 
     def joined(self, results: Sequence[Any]) -> Any:
         """Return the result of this task from those of `alone()`."""
 
     def name(self) -> str:
-        """Return how a message names this task: `line 17`."""
+        """Return the name of this task for messages, such as `line 17`."""
 
 
 class WorkersDied(NmtError):
@@ -49,7 +53,7 @@ class WorkersDied(NmtError):
 
 
 class Cancelled(Exception):
-    """Nobody waits for the result any more."""
+    """The task was cancelled, because nobody waits for its result any more."""
 
 
 class Status(NamedTuple):
@@ -64,17 +68,17 @@ class Status(NamedTuple):
     deaths: int
     """Workers that have died since the pool began."""
     failures_in_a_row: int
-    """Deaths since a worker last finished a task."""
+    """Failures (see `PAUSES`) since a worker last finished a task or, in a pool without a probe, began one."""
 
 
 class Ticket:
-    """An accepted task."""
+    """The handle of an accepted task, by which to wait for its result or cancel it."""
 
     def __init__(self, number: int, task: Task, priority: int, pool: Pool) -> None:
         self.number, self.task, self.priority, self._pool = number, task, priority, pool
         self._future: Future[Any] = Future()
         self.deaths = 0
-        """Workers that died while they did it."""
+        """Number of workers that died while they did the task."""
         self.has_begun = False
         self.is_settled = False
 
@@ -85,16 +89,16 @@ class Ticket:
             Cancelled: the ticket was cancelled.
             WorkersDied: the workers that did the task have died, one after the other.
             NmtError: the task has failed.
-            TimeoutError: there is no result yet.
+            TimeoutError: there is no result after `timeout` seconds.
         """
         return self._future.result(timeout)
 
     def cancel(self) -> None:
-        """Have the task left out, or its result thrown away. Any thread may call this, at any time."""
+        """Cancel the task: it is left out, or its result is discarded. Any thread may call this, at any time."""
         self._pool._post(Message("cancel", self.number))
 
     def on_settled(self, call: Callable[[Ticket], None]) -> None:
-        """Have this called once, when there is a result or an error; at once if there is one already."""
+        """Call `call` once with this ticket when there is a result or an error; at once if there is one already."""
         self._future.add_done_callback(lambda _: call(self))
 
     def _settle(self, result: Any = None, error: BaseException | None = None) -> None:
@@ -107,12 +111,12 @@ class Ticket:
 
 @dataclass
 class _PoolWorker:
-    """A worker, and what it has been given."""
+    """A worker, and the tasks that it has been given."""
 
     worker: Worker
     assigned: dict[int, Ticket] = field(default_factory=dict)
     is_ready: bool = False
-    """True once it has loaded what it needs, which on another machine takes its time."""
+    """True once it has loaded what it needs, which takes a while on another machine."""
     has_begun: bool = False
     """True once it has begun any task."""
     has_done: bool = False
@@ -120,7 +124,7 @@ class _PoolWorker:
     is_alone: bool = False
     """True if it gets no other task until it has done the one that it has."""
     state_queries: set[int] = field(default_factory=set)
-    """Questions about its state that it has not answered."""
+    """Numbers of the questions about its state that it has not answered."""
 
     def number_of(self, priority: int) -> int:
         """Return how many tasks of a priority it has."""
@@ -129,7 +133,7 @@ class _PoolWorker:
 
 @dataclass
 class _Split:
-    """A task that is done in smaller ones, after a worker died while it did it."""
+    """A task that is split into smaller ones, because a worker has died while it did the task."""
 
     ticket: Ticket
     children: list[Ticket]
@@ -148,14 +152,15 @@ class Pool:
         pauses: Sequence[float] = PAUSES,
         lost: Callable[[NmtError], None] = lambda _: None,
     ) -> None:
-        """Begin, with as many workers at most; they are started when there are tasks for them.
+        """Start the thread of the pool. Workers are started when there are tasks for them.
 
         Args:
             launcher: starts the workers.
             workers: how many there are at most.
-            ahead: for workers that do several tasks at once, how many of each priority they have at a time.
-            probe: a task for the first worker after one has died, which shows whether workers work. Without it, they do
-                where a task is begun.
+            ahead: for workers that do several tasks at once, the most tasks of each priority that a worker has at a
+                time. If empty, a worker has at most `AHEAD` tasks in all.
+            probe: a task for the next worker after one has died, which shows whether workers work again. Without it, a
+                worker that begins a task shows that.
             pauses: see `PAUSES`.
             lost: is called with the reason if the pool gives up.
         """
@@ -170,17 +175,17 @@ class Pool:
         self._queues: dict[int, deque[Ticket]] = {}
         """Tickets that no worker has, by priority."""
         self._suspects: deque[Ticket] = deque()
-        """Tickets that a worker does alone, because one died that did them, perhaps with others."""
+        """Tickets that a worker must do alone, because a worker died while it did them, perhaps among others."""
         self._members: dict[Connection, _PoolWorker] = {}
         self._state_queries: dict[int, SimpleQueue[Any]] = {}
-        """A queue for the answers to each question about the state of the workers, by its number."""
+        """For each question about the state of the workers, by its number, a queue for the answers."""
         self._splits: dict[int, _Split] = {}
-        """The parted tasks, by the number of each of their children."""
+        """The split tasks, by the number of each of their children."""
         self._probe_ticket: Ticket | None = None
         """The task that shows whether workers work again."""
         self._deaths = self._failures = 0
         self._resume_at = 0.0
-        """The time at which workers are started again."""
+        """Monotonic time in seconds before which no worker is started."""
         self._starting = threading.Lock()
         """Is held while workers are started."""
         self._is_ending = self._has_ended = False
@@ -192,7 +197,7 @@ class Pool:
     # For every thread -----------------------------------------------------------------------------------------------
 
     def submit(self, task: Task, *, priority: int = 0) -> Ticket:
-        """Accept a task; those of a smaller priority come first, then those that came first.
+        """Accept a task. Tasks with a smaller `priority` number come first; those of one priority keep their order.
 
         Raises:
             NmtError: the pool has ended.
@@ -203,7 +208,7 @@ class Pool:
         return ticket
 
     def limit_workers(self, most: int) -> None:
-        """From now on, start no worker where there are as many already; returns when none is being started."""
+        """Start no further worker while there are at least `most`. Returns when no start is under way."""
         with self._starting:
             self._num_workers = most
 
@@ -214,10 +219,10 @@ class Pool:
         return Status(len(self._members), waiting, assigned, self._deaths, self._failures)
 
     def states(self, timeout: float) -> list[Any]:
-        """Return what the workers tell of their state (`Inbox.state`), None for one that dies meanwhile.
+        """Return the state of each worker (`Inbox.state`), or None for a worker that dies meanwhile.
 
         Raises:
-            TimeoutError: one of them does not answer in time.
+            TimeoutError: a worker does not answer within `timeout` seconds.
             NmtError: the pool has ended.
         """
         until, answers = monotonic() + timeout, SimpleQueue[Any]()
@@ -233,14 +238,14 @@ class Pool:
             del self._state_queries[number]
 
     def end(self, *, drain: bool = False) -> None:
-        """End the workers: with `drain` when all tasks are done, otherwise at once. What is left is cancelled."""
+        """End the workers: with `drain` when all tasks are done, otherwise at once. The tasks left are cancelled."""
         self._post(Message("drain" if drain else "end"))
         for member in () if drain else list(self._members.values()):
             member.worker.kill_process()  # it may take no messages, and so keep the thread of the pool
         self._thread.join()
 
     def close(self, *, drain: bool = False) -> None:
-        """End the workers, as `end` does, and what starts them."""
+        """End the workers, as `end` does, and close their launcher."""
         if not drain:
             self._launcher.give_up()
         self.end(drain=drain)
@@ -357,7 +362,7 @@ class Pool:
                 self._assign_to(member, ticket)
 
     def _load(self, member: _PoolWorker, priority: int) -> tuple[int, int]:
-        """Return how many tasks a worker has of those that count for a priority, and how many at all."""
+        """Return the number of a worker's tasks that count towards the limit of a priority, and of all its tasks."""
         return member.number_of(priority) if self._ahead else len(member.assigned), len(member.assigned)
 
     def _assign_to(self, member: _PoolWorker, ticket: Ticket, *, is_alone: bool = False) -> None:
@@ -366,7 +371,7 @@ class Pool:
 
     @staticmethod
     def _next(queue: deque[Ticket]) -> Ticket | None:
-        """Take the first ticket of a queue that is not settled."""
+        """Take and return the first ticket of a queue that is not settled; None if there is none."""
         while queue:
             if not (ticket := queue.popleft()).is_settled:
                 return ticket
@@ -414,7 +419,11 @@ class Pool:
             answers.put(state)
 
     def _remove_dead(self, member: _PoolWorker, error: Exception | None = None) -> None:
-        """Queue again what a worker had that has died, or cannot work for a reason that it has told."""
+        """Remove a worker that has died or, with an error, cannot work, and queue its tasks again.
+
+        Raises:
+            NmtError: there were too many failures in a row.
+        """
         for number in tuple(member.state_queries):  # the next one will be asked
             self._answer_state(member, number, None)
         del self._members[member.worker.connection]
@@ -438,7 +447,7 @@ class Pool:
             self._schedule_probe(self._probe)
 
     def _schedule_probe(self, probe: Task) -> None:
-        """Let the next worker show whether it works, before it does anything else."""
+        """Queue the probe for the next worker, which does it before any other task."""
         if self._probe_ticket is None or self._probe_ticket.is_settled:
             self._probe_ticket = Ticket(next(self._numbers), probe, 0, self)
             self._tickets[self._probe_ticket.number] = self._probe_ticket
@@ -472,7 +481,10 @@ class Pool:
             self._suspects.appendleft(ticket)
 
     def _settle(self, number: int, result: Any = None, error: BaseException | None = None) -> None:
-        """End a ticket. Where it is settled already, which a late result or a second cancellation finds, do nothing."""
+        """Settle a ticket with a result or an error; do nothing if it is settled already, as by a cancellation.
+
+        A split task is settled with its last child, or with the first child that fails.
+        """
         ticket = self._tickets.pop(number, None)
         if ticket is None:
             return
@@ -487,7 +499,7 @@ class Pool:
             self._settle(parted.ticket.number, whole)
 
     def _end(self) -> None:
-        """End all workers, and settle what is left."""
+        """End all workers, and settle the tickets that are left with an error."""
         for member in list(self._members.values()):
             if self._fatal is None and not member.assigned:
                 self._send(member, Message("end"))

@@ -1,6 +1,6 @@
-"""The products of a model that only translates: with matrices in bfloat16 or int8, or in float32 and laid out for it.
+"""Matrix products of a model that only translates: in bfloat16, in int8, or in float32 with a faster layout.
 
-Everything else stays as it is.
+All other parts of the model stay as they are.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nmt_cli.ops.matmul import Linear, Product, can_pack, has_onednn, linear, pa
 SMALLEST = 64
 """Matrices with a side below this gain nothing."""
 MOST_EXACT = 2**24 // 127**2
-"""Products of two int8 numbers whose sum float32 holds exactly, in whatever order they are added."""
+"""Number of products of two int8 numbers whose sum float32 always holds exactly, in any order of addition."""
 
 
 class Fp32Product:
-    """x W + b in float32, to the last bit, with W in the layout in which it is multiplied fastest."""
+    """x W + b in float32, bit for bit equal to `linear`, with W in the layout in which it is multiplied fastest."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         """Copy `weight_OI` (outputs, inputs) into oneDNN's layout."""
@@ -32,11 +32,11 @@ class Fp32Product:
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Fp32Product:
-        """Return the product with a matrix."""
+        """Return the product with the matrix `weight_IO` (inputs, outputs)."""
         return cls(weight_IO.t(), bias_O)
 
     def columns(self, outputs: Tensor) -> Product:
-        """Return the product that gives some of the outputs."""
+        """Return the product restricted to the outputs with the given numbers."""
         bias_O = None if self.bias_O is None else self.bias_O[outputs]
         return partial(linear, weight_OI=self.weight_OI[outputs], bias_O=bias_O)
 
@@ -53,11 +53,11 @@ class Bf16Product:
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Bf16Product:
-        """Return the product with a matrix in float32."""
+        """Return the product with the matrix `weight_IO` (inputs, outputs), which is in float32."""
         return cls(weight_IO.to(torch.bfloat16).contiguous(), bias_O)
 
     def columns(self, outputs: Tensor) -> Bf16Product:
-        """Return the product that gives some of the outputs."""
+        """Return the product restricted to the outputs with the given numbers."""
         return Bf16Product(self.weight_IO[:, outputs], None if self.bias_O is None else self.bias_O[outputs])
 
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -68,9 +68,10 @@ class Bf16Product:
 
 @cache
 def multiplies_int8() -> bool:
-    """Return True if products of int8 matrices are faster than those of float32 here.
+    """Return True if int8 matrix products are faster than float32 ones on this machine, as a trial shows.
 
-    On a processor without instructions for them (VNNI, AMX), torch takes some twenty times as long.
+    On a processor without instructions for them (VNNI, AMX), torch takes some twenty times as long for int8. Without
+    oneDNN there is no trial, and int8 is used.
     """
     if not has_onednn():
         return True
@@ -87,10 +88,12 @@ def multiplies_int8() -> bool:
 
 
 class Int8Product:
-    """x W + b with x and W in int8, summed in int32: weights with a scale a column; inputs quantised at every product
-    with a scale a row, so that a sentence does not depend on its neighbours.
+    """x W + b with x and W in int8, summed in int32.
 
-    Where float32 is faster, it adds up the same integers, without rounding.
+    Weights have a scale for each column. Inputs are quantised at every product with a scale for each row, so that a
+    sentence does not depend on its neighbours.
+
+    Where float32 products are faster, they add up the same integers, without rounding.
     """
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> None:
@@ -102,12 +105,12 @@ class Int8Product:
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Int8Product:
-        """Return the product with a matrix in float32."""
+        """Return the product with the matrix `weight_IO` (inputs, outputs), which is in float32."""
         scale_O = weight_IO.abs().amax(dim=0).clamp(min=1e-12) / 127.0
         return cls((weight_IO / scale_O).round().to(torch.int8).t().contiguous(), scale_O, bias_O)
 
     def columns(self, outputs: Tensor) -> Int8Product:
-        """Return the product that gives some of the outputs."""
+        """Return the product restricted to the outputs with the given numbers."""
         bias_O = None if self.bias_O is None else self.bias_O[outputs]
         return Int8Product(self.weight_OI[outputs], self.scale_O[outputs], bias_O)
 
@@ -122,7 +125,7 @@ class Int8Product:
         return product_NO.view(*inputs.shape[:-1], -1)
 
     def _sums(self, integers_NI: Tensor) -> Tensor:
-        """Return the product of the weights with integers, rounded once to float32."""
+        """Return the product (N, O) of whole numbers with the int8 weights, rounded once to float32."""
         if not self._packed_parts:
             return torch._int_mm(integers_NI.to(torch.int8), self.weight_OI.t()).to(integers_NI.dtype)
         parts = zip(integers_NI.split(MOST_EXACT, dim=1), self._packed_parts, strict=True)
@@ -141,7 +144,10 @@ class _EachDirection:
 
 
 def is_large(weight: Tensor) -> bool:
-    """Return True if the matrix is large enough to gain; cells, queries and the vocabulary are always converted."""
+    """Return True if a matrix is large enough to gain from conversion.
+
+    `prepared` converts the matrices of cells, queries and the output vocabulary whatever their size.
+    """
     return min(weight.shape) >= SMALLEST
 
 
@@ -172,8 +178,9 @@ def prepared(model: Seq2Seq, precision: str) -> Seq2Seq:
 def rounded_rows(table_VE: Tensor) -> Tensor:
     """Return a table whose rows are int8 numbers times a scale.
 
-    To the products that an embedding enters this is the same, because they round their inputs so. Only the lexical
-    model adds embeddings as they are. A copy of the model elsewhere needs no more than int8 to translate the same.
+    Products that take an embedding as input do not change, because they round their inputs in this way. Only the
+    lexical model, which adds embeddings as they are, does. So an exported copy of the model needs only the int8 numbers
+    to translate the same.
     """
     product = Int8Product.of(table_VE.t())
     return product.weight_OI * product.scale_O.unsqueeze(1)

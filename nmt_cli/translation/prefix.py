@@ -1,8 +1,8 @@
-"""Given beginnings of translations, kept byte for byte, from which the search goes on.
+"""Given beginnings of translations (*prefixes*), which are kept byte for byte; the search continues them.
 
 The model reads the pieces of the whole words of a prefix before the search. The last word may be the beginning of a
-longer word, which may be cut into other pieces. So the search spells the last word anew: each piece must go on with
-what is left of it.
+longer word, which may be cut into other pieces. So the search spells the last word anew: each piece must continue
+the spelling of the rest.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Prefix:
     head: tuple[int, ...]
     """Pieces that the model reads before the search."""
     head_spans: tuple[Span, ...]
-    """The characters of each such piece in the text."""
+    """The characters of each piece of `head` in the text."""
     rest: bytes
-    """Bytes that the search spells anew after these, with "▁" for a blank."""
+    """Bytes that the search spells anew after `head`, with "▁" for a blank."""
     opening: tuple[dict[int, int], ...]
     """See `Constraints.opening`."""
 
     @property
     def constraints(self) -> Constraints:
-        """The requirement on the search."""
+        """The prefix as constraints on the search."""
         return Constraints(beginning=self.head, opening=self.opening)
 
     @property
@@ -46,9 +46,9 @@ class Prefix:
         return len(self.head) + max(len(self.rest), 1)
 
     def spelt(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, list[Span]]:
-        """Return the text of a translation's pieces with the prefix itself at its beginning, and each one's characters.
+        """Return the text of a translation's pieces, which begins with the prefix, and the characters of each piece.
 
-        Those that spell the last word of the prefix have all of this word.
+        A piece that spells some of the prefix's last word has the characters of this whole word.
         """
         whole, spans = index.tokenizer.decode_spans(ids)
         first, overhang = self.pieces_within(ids, index)
@@ -64,7 +64,7 @@ class Prefix:
         return self.text + going_on, [*self.head_spans, *[last] * (first - len(self.head)), *behind]
 
     def pieces_within(self, ids: Sequence[int], index: PieceIndex) -> tuple[int, bytes]:
-        """Return how many pieces of a translation spell the prefix, and what the last of them spells beyond it."""
+        """Return how many pieces of a translation spell the prefix, and the bytes that the last spells beyond it."""
         first, overhang = len(self.head), b""
         left = len(self.rest)
         while left > 0 and first < len(ids):
@@ -76,7 +76,7 @@ class Prefix:
 
 
 class PieceIndex:
-    """The pieces of a tokenizer by what they spell."""
+    """The pieces of a tokenizer, found by their spelling in bytes."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -91,9 +91,10 @@ class PieceIndex:
         self._after_blank: dict[int, int] = {}
 
     def moves(self, rest: bytes) -> tuple[dict[int, int], ...]:
-        """Return the automaton that spells `rest`, or begins with it: a state for each byte that is not yet spelt.
+        """Return the automaton of all pieces that together spell `rest` or begin with it (see `Constraints.opening`).
 
-        A character that has a piece of its own is not spelt in bytes.
+        State i, from 0, is that after the first i bytes of `rest`. A character that has a piece of its own is not spelt
+        by pieces of single bytes.
         """
         return tuple(self._moves(rest, place) for place in range(len(rest)))
 
@@ -130,7 +131,7 @@ class PieceIndex:
 
 
 def prefix_of(text: str, index: PieceIndex) -> Prefix:
-    """Return the prefix that a text is. An empty one, such as a tag leaves behind, requires nothing of the search."""
+    """Return the `Prefix` of a text. A text without pieces, as where a tag was taken out, does not bind the search."""
     found, own = index.tokenizer.encode_spans(text)
     ids, spans = tuple(found), tuple(own)
     if text[-1:].isspace():
@@ -146,7 +147,7 @@ def prefix_of(text: str, index: PieceIndex) -> Prefix:
 
 
 def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
-    """Return the place of the first piece that the search may cut anew."""
+    """Return the index of the first piece that the search may cut anew, in the last word or the end of a long one."""
     first, length = len(ids), 0
     while first > 0:
         spelling = index.spellings[ids[first - 1]]

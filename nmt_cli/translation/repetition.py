@@ -3,7 +3,7 @@
 A model that has learned too little often falls into a circle: `the cat is is is is is`. Such a translation ends where
 it begins to repeat itself: `the cat is`. If the source repeats itself as well, as `ha ha ha ha ha` does, nothing is
 cut.
-The option `no_repeat_ngram` is another thing: it forbids pieces in the search, and a text goes on in other ways.
+The option `no_repeat_ngram` is different: it forbids pieces in the search, so the text continues in another way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.results import Part
 
 MAX_COPIES = 4
-"""Copies in a row that a translation may have."""
+"""Most copies of a sequence in a row that a translation may have."""
 MAX_UNIT = 4
 """Words of the longest sequence whose copies count, or its characters in scripts that write no blanks."""
 _TOKEN = re.compile(rf"(?!\s){WITHOUT_SPACES.pattern}[{MARKS}]*|[^\s{WITHOUT_SPACES.pattern[1:]}+")
@@ -41,16 +41,20 @@ class Run(NamedTuple):
 
 
 def without_repetition(hypothesis: Hypothesis, part: Part, tokenizers: tuple[Tokenizer, Tokenizer]) -> Hypothesis:
-    """Return a hypothesis of a part that ends after the first copy of the words that it repeats without end.
+    """Return a hypothesis of a part, cut after the first copy of the words that it repeats without end.
 
-    It is returned as it is if it does not repeat itself, or if its source or its prefix does so too. Pieces of the
-    prefix and terms stay: if terms follow later, the hypothesis goes on with the next of them.
+    The hypothesis is returned unchanged if it does not repeat itself, or if the source or the prefix of the part
+    repeats itself too. Pieces of the prefix and of terms stay: if a term follows the cut, the hypothesis continues with
+    the next one.
     """
     return _without_repetition(hypothesis, part, tokenizers, MAX_COPIES)
 
 
 def is_endless(ids: Sequence[int], part: Part, tokenizers: tuple[Tokenizer, Tokenizer]) -> bool:
-    """Return True if `without_repetition` cuts any hypothesis that begins with these pieces before their end."""
+    """Return True if `without_repetition` would cut every hypothesis of the part that begins with these pieces.
+
+    False for a part with terms.
+    """
     if part.terms or not _may_repeat(ids):
         return False
     begun = Hypothesis(tuple(ids), log_prob=0.0, score=0.0, ended=False)
@@ -61,7 +65,7 @@ def is_endless(ids: Sequence[int], part: Part, tokenizers: tuple[Tokenizer, Toke
 def _without_repetition(
     hypothesis: Hypothesis, part: Part, tokenizers: tuple[Tokenizer, Tokenizer], max_copies: int
 ) -> Hypothesis:
-    """Return `without_repetition` for runs of more than `max_copies` copies."""
+    """Do the work of `without_repetition`, for runs of more than `max_copies` copies."""
     cut, start = hypothesis, 0
     while _may_repeat(cut.ids):
         text, spans = tokenizers[1].decode_spans(cut.ids)
@@ -81,7 +85,7 @@ def _without_repetition(
 
 
 def _may_repeat(ids: Sequence[int]) -> bool:
-    """Return False if the text of some pieces has no run; this is quick, and rules out most texts."""
+    """Return False if the text of some pieces cannot have a run. This quick check rules out most texts."""
     return len(ids) - len(set(ids)) >= MAX_COPIES
 
 
@@ -92,7 +96,7 @@ def _may_have_runs(part: Part, tokenizer: Tokenizer) -> bool:
 
 
 def first_run(text: str, start: int = 0, max_copies: int = MAX_COPIES) -> Run | None:
-    """Return the first run after `start`: more than `max_copies` copies of up to `MAX_UNIT` words."""
+    """Return the first run after character `start`: more than `max_copies` copies of at most `MAX_UNIT` words."""
     found = list(_TOKEN.finditer(text, start))
     words = [one[0] for one in found]
     runs = [run for size in range(1, MAX_UNIT + 1) if (run := _first_period(words, size, max_copies))]
@@ -103,7 +107,7 @@ def first_run(text: str, start: int = 0, max_copies: int = MAX_COPIES) -> Run | 
 
 
 def _first_period(words: Sequence[str], size: int, max_copies: int) -> tuple[int, int, int] | None:
-    """Return the first words (begin, size, end) that are more than `max_copies` copies of `size` words."""
+    """Return the first words (begin, size, end) that are more than `max_copies` copies of `size` words, or None."""
     num_same = 0
     for place in range(size, len(words) + 1):
         if place < len(words) and words[place] == words[place - size]:
@@ -116,7 +120,7 @@ def _first_period(words: Sequence[str], size: int, max_copies: int) -> tuple[int
 
 
 def repeats_itself(source: str) -> bool:
-    """Return True if a source has such a run, so that its translation may have one.
+    """Return True if a source has more than `MAX_COPIES` copies in a row, so that its translation may have them too.
 
     Capitals and punctuation make no difference, and syllables count: `Hahahahaha`, `No, no, no, no, no!`, `.....`.
     """

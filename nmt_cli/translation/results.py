@@ -1,8 +1,8 @@
 """The values that a line becomes on its way through translation.
 
 A line as it is read (`text.line`) becomes `Part`s (pieces to translate together), and each part becomes
-`PartTranslation`s. These are joined to translations of the line (`text.translation`), from which its steps are undone,
-and which leave as a `Translated`, with words in the place of pieces.
+`PartTranslation`s. These are joined to translations of the line (`text.translation`). When the steps of the line
+are undone in them, they are returned as a `Translated`, with words in place of pieces.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 
 WordSpan = tuple[int, int]
-"""The first of some words, and the word after the last."""
+"""The number of the first of some words, and of the word after the last."""
 
 
 class TermFound(NamedTuple):
     """A constraint on the translation of a part, in pieces."""
 
     constraint: Constraint
-    """Its characters are those of the line as it is read."""
+    """The constraint, whose characters are those of the line as it is read."""
     term: Term
-    """Its pieces in the part, and the pieces of its translations."""
+    """Positions of the source term in the part, and the pieces of its translations."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermUse:
-    """A term of a glossary and its translation."""
+    """A term of a glossary in a line, and its translation."""
 
     term: str
     source: WordSpan
-    """Its words in the line."""
+    """The place of its words in the line."""
     translation: str | None = None
     """The words that translate it, or None where there are none."""
     target: WordSpan | None = None
-    """These words in the translation."""
+    """The place of these words in the translation; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +64,21 @@ class Part:
     """The number of this part in its line, from 0."""
     ids: tuple[int, ...]
     spans: tuple[Span, ...] = ()
-    """The characters of each piece in the line as it is read; empty where nobody needs them."""
+    """The characters of each piece in the line as it is read; empty if they are not needed."""
     needs_weights: bool = False
-    """True if its translations need the attention."""
+    """True if its translations need attention weights."""
     prefix: Prefix | None = None
     """Beginning that the translation must have; None if there is none."""
     terms: tuple[TermFound, ...] = ()
-    """The constraints in it, without those that the prefix meets."""
+    """The constraints on its translation, without those that the prefix meets."""
     covered: tuple[tuple[Constraint, Span], ...] = ()
-    """The constraints in it that the prefix meets, and the characters of the prefix that meet them."""
+    """The constraints that the prefix meets, each with the characters of the prefix that meet it."""
     keeps_numbers: bool = False
     """True if the translation may have only the digits of its terms and its prefix."""
     num_tags: int = 0
-    """Tags of languages with which `ids` begin. They have no characters, so `spans` lacks them."""
+    """Number of language tags at the beginning of `ids`. They have no characters, so `spans` lacks them."""
     words_of_terms: tuple[int, ...] = ()
-    """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
+    """The number of each piece's word, for `Constraints.words`; empty if there are no terms."""
 
     @property
     def constraints(self) -> Constraints | None:
@@ -98,13 +98,13 @@ class PartTranslation:
     log_prob: float
     score: float
     ids: tuple[int, ...] = ()
-    """The pieces, and with them `spans`; empty where nobody needs them."""
+    """The pieces; empty, as `spans`, if they are not needed."""
     spans: tuple[Span, ...] = ()
     """The characters of each piece in the text."""
     alignment: Alignment | None = None
     """Attention between these pieces and those of the part; None where it is not needed."""
     terms: tuple[tuple[Constraint, Span | None], ...] = ()
-    """The constraints of the part, and the characters of the text that meet them."""
+    """The constraints of the part, each with the characters of the text that meet it, or None."""
     features: Values | None = None
     """Features of the words (words, features), from which confidence follows; None where they are not measured."""
     repeated: bool = False
@@ -121,7 +121,8 @@ class Translation:
     weights_with_end: Matrix | None = None
     """All attention (target words, source words and `</s>`); None where it is not needed, or would be too large."""
     links: tuple[Link, ...] | None = None
-    """Each target word with its heaviest source word; None where it is not needed."""
+    """Links (source word, target word) of each target word to the source word with the most attention; None where they
+    are not needed."""
     num_words: int = 0
     """Words of the text; 0 where no alignment is needed."""
     terms: tuple[TermUse, ...] = ()
@@ -133,13 +134,13 @@ class Translation:
     confidence: float | None = None
     """Probability that the whole text is correct."""
     alignment: Alignment | None = None
-    """The attention between pieces, from which documents tell the places of their tags."""
+    """The attention between pieces, by which documents find the places of their tags."""
     repeated: bool = False
     """True if the model repeated the same words without end, and the text has been cut there."""
 
     @classmethod
     def of(cls, found: texts.Translation, *, with_alignment: bool) -> Translation:
-        """Return the translation of a line with its alignment, if that is wanted, and its terms in words."""
+        """Return a line's translation with its terms, and its alignment if wanted, in words and not characters."""
         terms = [(term, place) for term, place in found.terms if term.step == GlossaryTerms.name]
         shows_words = with_alignment and found.alignment is not None
         source = word_spans(found.source) if terms or shows_words else []
@@ -172,10 +173,10 @@ class Translation:
         return None if self.weights_with_end is None else self.weights_with_end[:, :-1]
 
     def rewritten(self, text: str, counts: Sequence[int]) -> Translation:
-        """Return the translation with another text, in which `counts[i]` words stand for word i of this one.
+        """Return the translation with another text, in which `counts[i]` words replace word i of this one.
 
-        Each of them has the confidence of word i. Words beyond, which only the source brought in, have the confidence
-        of the line.
+        Each of these words has the confidence of word i. Further counts are of words that only the source brought in;
+        they have the confidence of the line.
         """
         if self.word_confidence is None or self.confidence is None:
             return replace(self, text=text)
@@ -197,7 +198,7 @@ def _term_use(
 
 
 def _words_at(words: Sequence[Span], span: Span) -> WordSpan:
-    """Return the numbers of the words of a text that some of its characters touch."""
+    """Return the place of the words of a text that the characters of `span` touch."""
     return bisect_right(words, span[0], key=_begin) - 1, bisect_left(words, span[1], key=_begin)
 
 
@@ -207,7 +208,7 @@ def _begin(span: Span) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A line and its translations, best first, or as they were drawn; there is always one."""
+    """A line and its translations, best first or in the order in which they were sampled; there is at least one."""
 
     source: str
     translations: tuple[Translation, ...]

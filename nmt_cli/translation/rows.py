@@ -48,13 +48,13 @@ class RowVocabulary(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The memory and state of every row in every model, with the rows that only pad."""
+    """The memory and state of every row in every model, padding rows included."""
 
     num_rows: int
-    """Without those."""
+    """Number of rows without the padding rows."""
     parts: tuple[tuple[Memory, DecoderState], ...]
     shares: tuple[bool, ...]
-    """For each model, True if rows of one source may share its memory."""
+    """For each model, True if rows of one source may share the memory of the source."""
     words: RowVocabulary
 
     def select(self, rows: Tensor) -> Rows:
@@ -84,7 +84,10 @@ class Rows(NamedTuple):
         return self._replace(parts=parts)
 
     def join(self, other: Rows, words: RowVocabulary) -> Rows:
-        """Return the rows of both, this one first, with as little padding of the sources as they need."""
+        """Return the rows of both, those of `self` first, with as little source padding as they need.
+
+        `words` is the vocabulary of the joined rows.
+        """
         device = self.parts[0][0].valid_BS.device
         num_rows = self.num_rows + other.num_rows
         missing = -num_rows % MULTIPLE
@@ -108,7 +111,10 @@ class Rows(NamedTuple):
 
 
 def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
-    """Return the memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
+    """Return the memory of the rows with the numbers `padded_P`, of which those after the first `num_rows` are padding.
+
+    With `shared`, the rows of a source share its memory if all sources have the same number of consecutive rows.
+    """
     source_P = padded_P // memory.rows
     if shared and num_rows:
         sources, counts = source_P[:num_rows].unique_consecutive(return_counts=True)
@@ -125,6 +131,6 @@ def padded_width(ids: Sequence[int]) -> int:
 
 
 def padded_rows(rows: Tensor) -> Tensor:
-    """Return row numbers, the first repeated at the end up to a multiple of 16."""
+    """Return the row numbers, padded at the end to a multiple of 16 with copies of the first."""
     missing = -len(rows) % MULTIPLE
     return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows

@@ -1,8 +1,8 @@
-"""Sentences of many clients through one pool: what is asked of a worker, and what comes back. It needs no torch.
+"""Tasks and results by which one pool of workers translates the sentences of many clients.
 
-A worker does many such tasks at once (`shared_search`). A request of many sentences is cut into several tasks, so that
-all workers have a share of it. Requests have classes of size, each with a queue of its own, so a short one does not
-wait for a book.
+This module needs no torch. A worker does many such tasks at once (`shared_search`). A request of many sentences is cut
+into several tasks, so that all workers have a share of it. Requests have classes of size, each with a queue of its own,
+so a short one does not wait for a book.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from nmt_cli.translation.glossary import Glossary
 
 SIZES = (8, 64, 512)
-"""Sentences from which on a request is of the next class."""
+"""Numbers of sentences at which the classes 1, 2 and 3 of requests begin; class 0 has fewer than the first."""
 AHEAD = (64, 8, 4, 4)
-"""Tasks of each class that a worker has at a time."""
+"""Most tasks of each class that a worker has at a time."""
 TASK_SENTENCES = 64
-"""Sentences of a task at most: a worker makes their pieces at once, for some 10 ms."""
+"""Most sentences in a task. A worker cuts all of them into pieces at once, which takes some 10 ms."""
 PROBE = "a"
 """Text whose translation shows that a model or a search works."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Request for each sentence: how many translations, and what else is needed of them."""
+    """Options of a request, for each of its sentences."""
 
     n_best: int = 1
     with_alignment: bool = False
@@ -50,7 +50,7 @@ class Abilities(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """Work of the search since the last result in a direction."""
+    """Work of one worker in a direction since its last result in that direction."""
 
     sentences: int = 0
     batches: int = 0
@@ -71,11 +71,11 @@ class SentenceTask:
     """Sentences to translate."""
 
     direction: int
-    """The number of the direction among those that the workers know."""
+    """Index of the direction among those that the workers know."""
     sentences: tuple[str, ...]
     wanted: Wanted = Wanted()
     size: int = 0
-    """The class of the whole request."""
+    """The class of the whole request (see `SIZES`)."""
     places: tuple[int, ...] = ()
     """The place of each sentence in the request, from 0."""
 
@@ -91,12 +91,12 @@ class SentenceTask:
         return Found(translated, results[0].abilities, spent)
 
     def name(self) -> str:
-        """Return how a message names the first sentence."""
+        """Return the name of the first sentence for messages, such as `sentence 17`."""
         return f"sentence {self.places[0] + 1:,}" if self.places else "no sentence"
 
 
 def size_of(num_sentences: int) -> int:
-    """Return the class of a request."""
+    """Return the class of a request by its number of sentences (see `SIZES`)."""
     return sum(num_sentences >= first for first in SIZES)
 
 

@@ -1,13 +1,13 @@
-"""Bulk translation as files: inputs are batched into parts, and what comes back is joined into shards, whole or absent.
+"""Files of a bulk translation. Inputs are cut into parts; translated parts are joined into shards, whole or absent.
 
-Beside the finished shards there is one hidden folder, which holds what is needed to go on after a stop at any moment:
+Next to the finished shards, one hidden folder holds the files by which to resume after a stop at any moment:
 
     DIR/NAME                            a finished shard, under the name of its input
     DIR/.translate-corpus/record.json   the model, the options and the inputs with which this was begun
     DIR/.translate-corpus/parts/NAME/   the parts of a shard that are done
 
 A shard that the record names and that has its file is finished; there is no other state to get out of step. Only one
-process writes here. Who translates the parts is not known here.
+process writes here. This module does not translate the parts itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nmt_cli.translation.windows import batched
 FOLDER = ".translate-corpus"
 FORMAT = 1
 MAX_PART_BYTES = 16_000_000
-"""A part ends there too, so that a part of long lines fits into memory."""
+"""Bytes at which a part ends even if it has few lines, so that a part of long lines fits into memory."""
 OPTIONS = {
     "model": "--model or --checkpoint", "direction": "--source-lang or --target-lang", "beam_size": "--beam-size",
     "length_penalty": "--length-penalty", "max_source_pieces": "decoding.max_source_pieces",
@@ -40,11 +40,11 @@ OPTIONS = {
     "seed": "--seed", "shortlist": "--shortlist", "precision": "--precision", "device": "--device",
     "threads": "--threads", "part_lines": "--part-lines", "field": "--field", "output_field": "--output-field",
 }  # fmt: skip
-"""The options and keys by which users know the conditions of a bulk translation."""
+"""The command-line option or the configuration key of each condition of a bulk translation, for messages."""
 HASHED = ("model", "shortlist")
-"""Conditions whose values mean nothing to users."""
+"""Conditions whose values are hashes, which messages leave out."""
 FOLLOWING = ("with_alignment",)
-"""Conditions that follow from others."""
+"""Conditions that follow from others; messages name them only if no other condition differs."""
 
 
 # Shards and their parts --------------------------------------------------------------------------------------------
@@ -56,9 +56,9 @@ class Shard:
 
     source: Path
     size: int
-    """Bytes."""
+    """Size of the file in bytes."""
     modified: int
-    """Nanoseconds since 1970."""
+    """Time of the last change of the file, in nanoseconds since 1970."""
     part_lines: tuple[int, ...]
     """Lines in each part."""
 
@@ -71,7 +71,11 @@ class Shard:
         return sum(self.part_lines)
 
     def check_unchanged(self) -> None:
-        """Raise `InputError` where the input is no longer what it was."""
+        """Check that the file still has the recorded size and time of its last change.
+
+        Raises:
+            InputError: it has changed, or is gone.
+        """
         try:
             found = self.source.stat()
             is_unchanged = (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
@@ -81,7 +85,7 @@ class Shard:
             raise self.changed()
 
     def changed(self) -> InputError:
-        """Return the error for an input that is no longer what it was."""
+        """Return the error for an input that has changed since its translation began."""
         return InputError(f"{self.source}: has changed since its translation began; choose another --output")
 
 
@@ -100,15 +104,15 @@ class Part:
 
 
 def cut_into_parts(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
-    """Yield the lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
+    """Yield the lines in parts of `part_lines`, or fewer at `MAX_PART_BYTES`. The same lines are always cut alike."""
     return batched(lines, part_lines, len, MAX_PART_BYTES)
 
 
 def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
-    """Read an input once before anything is translated, for its lines and what is wrong with them.
+    """Read an input once before anything is translated, to count the lines of its parts and check each line.
 
     Raises:
-        InputError: it cannot be read, or a line is not what it should be.
+        InputError: the input cannot be read, or a line does not have the format (file and line are named).
     """
     sizes: list[int] = []
     with open_input(source) as stream:
@@ -138,13 +142,13 @@ class Corpus:
         part_lines: int,
         json_field: JsonField | None = None,
     ) -> None:
-        """Begin, or go on with what was begun with the same `conditions`, and check everything before any work.
+        """Begin a bulk translation, or resume one with the same `conditions`, and check everything before any work.
 
-        `conditions` is JSON: what has a part in the outputs. The directory must be held (`held`).
+        `conditions` are the settings that change the outputs, as JSON values. The directory must be held (`held`).
 
         Raises:
             InputError: the directory was begun under other conditions; an input is wrong, has changed, or would
-                overwrite a file that is not of this making.
+                overwrite a file that was not made here.
         """
         self.directory = directory
         self._part_lines, self._json_field = part_lines, json_field
@@ -169,17 +173,21 @@ class Corpus:
         found = {shard.name: self._missing_parts(shard) for shard in self.shards}
         self._missing = {name: missing for name, missing in found.items() if missing is not None}
         self.num_skipped = len(self.shards) - len(self._missing)
-        """Shards that were whole before."""
+        """Number of shards that were finished before."""
         unfinished = [shard for shard in self.shards if shard.name in self._missing]
         self.num_parts_skipped = sum(len(shard.part_lines) for shard in unfinished) - self.num_parts
-        """Parts of the others that were done before."""
+        """Number of parts of the other shards that were done before."""
         for shard in self.shards:
             self._join_if_whole(shard)
 
     @staticmethod
     @contextmanager
     def held(directory: Path) -> Iterator[None]:
-        """Hold a directory against a second program while the block runs."""
+        """Lock a directory against a second process while the block runs.
+
+        Raises:
+            InputError: it is a file, cannot be written to, or is locked by another process.
+        """
         if directory.exists() and not directory.is_dir():
             raise InputError(f"--output {directory}: is a file; give a directory")
         with locked(directory / FOLDER / "lock", "written to", "wait for it or choose another --output"):
@@ -196,7 +204,11 @@ class Corpus:
         return sum(s.part_lines[number] for s in self.shards for number in self._missing.get(s.name, ()))
 
     def parts(self) -> Iterator[Part]:
-        """Yield every part that is still to be done, in order; each is read when it is asked for."""
+        """Yield every part that is still to be translated, in order; each is read when it is asked for.
+
+        Raises:
+            InputError: an input has changed, or cannot be read.
+        """
         for shard in self.shards:
             missing = self._missing.get(shard.name)
             if not missing:
@@ -214,11 +226,16 @@ class Corpus:
                 raise shard.changed()
 
     def texts(self, part: Part) -> list[bytes]:
-        """Return what is to be translated of each line of a part."""
+        """Return the text to translate of each line of a part."""
         return list(map(self._format(part.shard.source).text, part.lines))
 
     def put(self, part: Part, translations: Sequence[bytes]) -> None:
-        """Keep the translations of a part, which end in a line feed; the last part of a shard makes it whole."""
+        """Write the translations of a part, each with its line feed; after the last part, join the shard.
+
+        Raises:
+            InputError: at the last part, the input has changed, or another program has made the file of the shard.
+            NmtError: at the last part, a part on the disk is damaged.
+        """
         written = self._format(part.shard.source).written
         lines = [written(*both) for both in zip(part.lines, translations, strict=True)]
         with atomic_path(self._path_of(part.shard, part.number)) as temporary:
@@ -227,7 +244,7 @@ class Corpus:
         self._join_if_whole(part.shard)
 
     def close(self) -> None:
-        """Remove the folders of parts, where none are left."""
+        """Remove the folders of parts and of joined shards if they are empty."""
         for folder in (self._parts_path, self._joined_path):
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
@@ -269,7 +286,7 @@ class Corpus:
                 )
 
     def _missing_parts(self, shard: Shard) -> set[int] | None:
-        """Return the numbers of the parts that are to be done, or None for a shard that is whole."""
+        """Return the numbers of the parts of a shard that are still to be translated, or None for a finished shard."""
         folder, output = self._parts_path / shard.name, self.directory / shard.name
         there = set(os.listdir(folder)) if folder.is_dir() else None
         missing = {number for number in range(len(shard.part_lines)) if there is None or f"{number:08d}" not in there}
@@ -309,7 +326,7 @@ class Corpus:
 
 
 def _option(name: str, before: Any) -> str:
-    """Return an option whose value has changed, with the one of the first time where the user gave it like that."""
+    """Return the name of an option whose value has changed, with its first value unless that is a hash."""
     option = OPTIONS.get(name, name)
     if isinstance(before, bool):
         return f"{option} (was {'on' if before else 'off'})"

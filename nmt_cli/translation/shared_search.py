@@ -1,9 +1,9 @@
-"""A worker that searches the sentences of many tasks together, so that nobody waits for another's book.
+"""A worker that searches the sentences of many tasks together, so that no client waits for the book of another.
 
 A search takes sentences of like length, from requests of like size, and takes more of them while it runs, so that it is
-full where many ask at once. Several searches take turns, and each has as much time as it has tasks. So what is short
-begins at once beside a book. In fp32 the translation of a sentence does not depend on the others in its search
-(docs/adr/0028), so neither does an answer depend on who else is asking.
+full where many ask at once. Several searches take turns, and each gets time in proportion to its tasks. So a short task
+begins at once even while a book is translated. In fp32 the translation of a sentence does not depend on the others in
+its search (docs/adr/0028), so neither does an answer depend on who else is asking.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.translator import PartByPart, Translator
 
 MIN_WIDTH = 64
-"""The most positions of a source in the search of the shortest sentences of small requests, which most share."""
+"""Most source positions, padding included, in the search of the shortest sentences of small requests. Most sentences
+of small requests share this search."""
 MAX_LIVE = 4
-"""Searches that may take turns. The last place is kept for small requests."""
+"""Most searches that take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
-"""Most steps for which newcomers wait until they are half as many as those in the search. Few rows cost much."""
+"""Most steps for which new sentences wait until they are half as many as those in the search: few rows are slow."""
 MAX_SECONDS = 2.0
-"""Time after which a search takes no more newcomers if others wait for its end."""
+"""Seconds after which a search takes no more sentences if another task waits for its place."""
 MAX_WEIGHTS = 1_000_000
 """Word pairs of a sentence beyond which an answer has hard links only: its weights take 8 MB at most."""
 MAX_GLOSSARIES = 8
-"""Glossaries whose terms are kept as pieces. The tasks of a request have one glossary."""
+"""Number of glossaries whose terms are kept as pieces. All tasks of a request have the same glossary."""
 
 
 class Kind(NamedTuple):
@@ -46,18 +47,18 @@ class Kind(NamedTuple):
 
     direction: int
     size: int
-    """Class of the request; 0 for small ones, whose sentences of several lengths are searched together."""
+    """Class of the request (see `sentence_tasks.SIZES`); 0 for small ones, which share searches by `width`."""
     width: int
-    """The most positions of a source. For small requests that is 64, 128, 256, and so on."""
+    """Source positions with padding. For small requests, a bound instead: 64, 128, 256, and so on."""
     n_best: int
     terms: TermFinder | None
     has_constraints: bool
-    """True if the search may not generate what it likes, as where a sentence has a number to keep."""
+    """True if the search has constraints: a prefix, a glossary, or a number that must be kept."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A task, as far as it has come."""
+    """A task and its progress."""
 
     number: int
     task: SentenceTask
@@ -71,19 +72,19 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A search, or a measurement of confidence, as far as it has come. It goes on by one step at a time."""
+    """A search or a measurement of confidence that is under way. It advances by one step at a time."""
 
     kind: Kind | None
     """None for a measurement."""
     direction: int
     seconds: float
-    """Time that its steps have taken, for each task in it."""
+    """Seconds that its steps have taken, each divided by the tasks in it. The turn with the fewest seconds is next."""
     began: float
     steps: Generator[None] = field(init=False)
     members: dict[int, tuple[Job, Part]] = field(default_factory=dict)
-    """The sentences in it, by the identity of their parts."""
+    """The sentences in it, by the `id` of their parts."""
     steps_alone: int = 0
-    """Steps since newcomers have entered."""
+    """Steps since new sentences entered last."""
 
     def jobs(self) -> set[Job]:
         """Return the tasks that have sentences in it."""
@@ -94,7 +95,7 @@ class SharedSearch:
     """The work of a worker that does `SentenceTask`s, many at once."""
 
     def __init__(self, translators: Sequence[Translator], renewed: Callable[[Any], SharedSearch]) -> None:
-        """Take a translator for each direction, and what returns this work with a model loaded anew."""
+        """Store a translator for each direction, and a function that returns this work with a model loaded anew."""
         self._translators, self.renewed = translators, renewed
 
     def __call__(self, inbox: Inbox) -> None:
@@ -124,7 +125,7 @@ class SearchScheduler:
         inbox.state, inbox.holds = self._stalled, True
 
     def _stalled(self) -> float:
-        """Return the seconds since a search last went on; 0 if there is nothing to do."""
+        """Return the seconds since the last progress of a task; 0 if there is nothing to do."""
         return monotonic() - self._progress if self._jobs else 0.0
 
     def run(self) -> None:
@@ -136,7 +137,7 @@ class SearchScheduler:
                 self._go_on_with(min(self._live, key=lambda turn: turn.seconds))
 
     def _hear(self) -> bool:
-        """Begin the tasks that have come, and wait for one if there is nothing to do; return False at the end."""
+        """Begin the tasks that have come; with nothing to do, wait for one. Return False if the inbox has ended."""
         if not self._jobs:
             self._close_all(self._live)  # searches that have found all, but have not ended yet
             self._inbox.flush()
@@ -161,10 +162,10 @@ class SearchScheduler:
         self._advance(job, partial(next, steps))
 
     def _translator(self, task: SentenceTask) -> Translator:
-        """Return the translator of a task.
+        """Return the translator of a task, with the options that the task asks for.
 
         Raises:
-            InputError: the model cannot do with the glossary.
+            InputError: the model cannot use the glossary, as it has no attention or cannot spell a translation.
         """
         wanted, translator = task.wanted, self._translators[task.direction]
         options = translator.options.model_copy(
@@ -188,7 +189,7 @@ class SearchScheduler:
         return translator
 
     def _advance(self, job: Job, step: Callable[[], Sequence[Part]]) -> None:
-        """Let the sentences of the next step of a task wait for a search, or end it after the last one."""
+        """Run the next step of a task: its sentences wait for a search; after the last step, the task ends."""
         try:
             parts = step()
             while not parts:
@@ -210,7 +211,7 @@ class SearchScheduler:
             self._inbox.done(job.number, Found(translated, abilities, spent))
 
     def _fail(self, job: Job, error: Exception | None) -> None:
-        """End a task with an error, or with none where nobody waits for it."""
+        """End a task with an error, or with None if it was cancelled."""
         if self._close(job):
             self._inbox.failed(job.number, error and _told(error))
 
@@ -240,7 +241,7 @@ class SearchScheduler:
     # Turns ----------------------------------------------------------------------------------------------------------
 
     def _begin_turns(self) -> None:
-        """Begin what has a place."""
+        """Begin the measurements and searches that wait, as far as there are places for them."""
         # They have had the time of the others, who would else stand still until they have.
         seconds = min((turn.seconds for turn in self._live), default=0.0)
         if self._unmeasured and all(turn.kind is not None for turn in self._live):
@@ -272,14 +273,14 @@ class SearchScheduler:
         return len(kinds) < MAX_LIVE and kind not in kinds
 
     def _must_end(self, turn: Turn) -> bool:
-        """Return whether another task has waited long enough for the place of a search."""
+        """Return whether a search must take no more sentences, because another task has waited for its place."""
         if monotonic() - turn.began < MAX_SECONDS:
             return False
         kinds, jobs = self._kinds(), turn.jobs()
         return any(kind not in kinds and own[0][0] not in jobs for kind, own in self._waiting.items())
 
     def _go_on_with(self, turn: Turn) -> None:
-        """Go on with a search or a measurement by one step."""
+        """Advance a search or a measurement by one step."""
         began, num_tasks = monotonic(), max(1, len(turn.jobs()))
         for _ in turn.steps:
             break
@@ -293,7 +294,7 @@ class SearchScheduler:
         self._spent[turn.direction] = spent._replace(seconds=spent.seconds + self._progress - began)
 
     def _newcomers(self, turn: Turn, kind: Kind, room: int) -> list[Part]:
-        """Return sentences that are to enter a search now."""
+        """Take and return the sentences that enter a search now, at most `room`; none if more should gather first."""
         waiting = self._waiting.get(kind, ())
         number = min(room, len(waiting))
         is_worth_it = 2 * number >= len(turn.members) or turn.steps_alone >= GATHER_STEPS
@@ -312,7 +313,7 @@ class SearchScheduler:
     def _searched(
         self, turn: Turn, kind: Kind, translator: Translator, first: Sequence[Part], at_once: int
     ) -> Generator[None]:
-        """Search sentences of a kind, and pause after each step."""
+        """Search sentences of a kind, and yield after each step, so that others can take turns."""
         more = None if kind.has_constraints else partial(self._newcomers, turn, kind)
         try:
             for found in translator.search_by_steps(first, more=more, at_once=at_once):
@@ -335,7 +336,7 @@ class SearchScheduler:
                 self._fail(job, error)
 
     def _answer(self, job: Job, part: Part, hypotheses: Any) -> None:
-        """Give a task the translations of a sentence."""
+        """Add the translations of a sentence to its task; with the last sentence, the task advances."""
         self._progress = monotonic()
         job.found.append(job.translator.finish(part, hypotheses))
         job.missing -= 1
@@ -347,7 +348,7 @@ class SearchScheduler:
             self._unmeasured.append(job)
 
     def _measured(self, jobs: Sequence[Job]) -> Generator[None]:
-        """Measure how sure the models are of the translations of some tasks, and pause after each batch."""
+        """Measure the confidence of the models in the translations of some tasks, and yield after each batch."""
         try:
             yield from _measure(jobs)
         except Exception:  # one of them fails, perhaps, and does not spoil the others
@@ -370,7 +371,7 @@ def _measure(jobs: Sequence[Job]) -> Iterator[None]:
 
 
 def kind_of(job: Job, part: Part) -> Kind:
-    """Return what a sentence of a task needs of its search."""
+    """Return the kind of search that a sentence of a task needs."""
     task, width = job.task, padded_width(part.ids)
     if not task.size:
         shared = MIN_WIDTH
@@ -383,7 +384,7 @@ def kind_of(job: Job, part: Part) -> Kind:
 
 
 def _told(error: Exception) -> NmtError:
-    """Return an error as its client is told; one of no kind that users meet is logged."""
+    """Return the error for a client: an `NmtError` unchanged; any other is logged, and a general one returned."""
     if isinstance(error, NmtError):
         return error
     log(f"error: {place_of(error)}")

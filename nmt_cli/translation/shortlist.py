@@ -1,4 +1,4 @@
-"""A lexical shortlist: the few target pieces that a sentence is likely to need; the softmax goes over these alone.
+"""A lexical shortlist: the few target pieces that a sentence is likely to need; the softmax covers these alone.
 
 Jean et al. (2015), section 3.3: the most frequent target pieces and, for each source piece, those it is most often
 aligned with. Here the alignments are a model's own, over parallel text.
@@ -34,9 +34,9 @@ class Candidates(NamedTuple):
     """The target pieces that the sentences of a batch may use."""
 
     pieces_U: Tensor
-    """The pieces of all of them."""
+    """The pieces that any of the sentences may use."""
     pieces_BW: Tensor
-    """Each sentence's own, in their order, padded at the end."""
+    """The pieces that each sentence may use, in ascending order, padded at the end."""
     columns_BW: Tensor
     """Places of these pieces in `pieces_U`."""
     valid_BW: Tensor
@@ -44,7 +44,10 @@ class Candidates(NamedTuple):
 
     @staticmethod
     def of(pieces_BW: Tensor, valid_BW: Tensor, vocab_size: int, multiple: int) -> Candidates:
-        """Build from the pieces of each sentence, padded with pieces of others; U is a multiple of `multiple`."""
+        """Return the candidates of sentences that may use `pieces_BW`; U is rounded up to a multiple of `multiple`.
+
+        The padding of `pieces_BW` must be pieces that some sentence may use.
+        """
         allowed_V = torch.zeros(vocab_size, dtype=torch.bool, device=pieces_BW.device)
         allowed_V[pieces_BW.flatten()] = True
         pieces = allowed_V.nonzero().flatten()
@@ -57,7 +60,7 @@ class Candidates(NamedTuple):
         return Candidates(self.pieces_U, *(tensor[rows] for tensor in self[1:]))
 
     def join(self, other: Candidates, vocab_size: int, multiple: int) -> Candidates:
-        """Return the candidates of the sentences of both, one after the other."""
+        """Return the candidates of the sentences of both, those of `other` last."""
         width = max(self.pieces_BW.shape[1], other.pieces_BW.shape[1])
         pieces, valid = [], []
         for part in (self, other):
@@ -81,7 +84,7 @@ class Shortlist:
     """Likely target pieces of each source piece, with `NONE` at the end where there are fewer."""
 
     def without(self, pieces: Sequence[int]) -> Shortlist:
-        """Return the shortlist without pieces that must not be generated."""
+        """Return the shortlist without the given pieces, which must not be generated."""
         banned = torch.tensor(list(pieces), dtype=self.frequent_F.dtype)
         frequent_F = self.frequent_F[~torch.isin(self.frequent_F, banned)]
         return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NONE))
@@ -107,11 +110,14 @@ class LinkCounts:
         self._sizes = (source_vocab_size, target_vocab_size)
         self._frequency_V = np.zeros(target_vocab_size, dtype=np.int64)
         self._links = np.zeros(0, dtype=np.int64)
-        """Source piece x target vocabulary + target piece, sorted."""
+        """Each distinct link as a number, sorted: source piece x size of the target vocabulary + target piece."""
         self._counts: np.ndarray = np.zeros(0)
 
     def add(self, pairs: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
-        """Count source pieces, target pieces and the attention (target, source) between them, of some pairs."""
+        """Count the links of some pairs.
+
+        Each pair has its source pieces, its target pieces, and the attention (target, source) between them.
+        """
         links, shares = [self._links], [self._counts]
         for source, target, weights_TS in pairs:
             target_T = np.asarray(target, dtype=np.int64)
@@ -124,7 +130,7 @@ class LinkCounts:
 
     @property
     def has_links(self) -> bool:
-        """True if any pair had pieces on both sides."""
+        """True if any link has been counted."""
         return len(self._links) > 0
 
     def shortlist(self, *, frequent: int, likely: int, joint: bool) -> Shortlist:
@@ -156,16 +162,16 @@ class LinkCounts:
 
 
 def write_shortlist(out: IO[bytes], shortlist: Shortlist, tokenizers: Mapping[str, str]) -> None:
-    """Write it with the fingerprints of the tokenizers whose pieces it names."""
+    """Write a shortlist with the fingerprints of the tokenizers whose pieces it names."""
     tensors = {"frequent": shortlist.frequent_F, "likely": shortlist.likely_VK}
     out.write(tensors_as_bytes(tensors, tokenizers))
 
 
 def read_shortlist(path: Path, tokenizers: Mapping[str, str], vocab_sizes: tuple[int, int]) -> Shortlist:
-    """Read what `write_shortlist` wrote.
+    """Read a shortlist that `write_shortlist` wrote.
 
     Raises:
-        ModelError: it is no shortlist, or one for other tokenizers.
+        ModelError: there is no such file, or it is no shortlist, is damaged, or was made for other tokenizers.
     """
     if not path.exists():
         raise ModelError(f"{path}: there is no such file; `nmt shortlist` makes a shortlist")

@@ -1,7 +1,7 @@
 """Trained models as the search sees them, alone or together, in the precision asked for.
 
 Batch invariance in float32 is by construction: rows of a matrix product may change with their number, and sums over a
-source with its width, but neither between multiples of 16. So rows and sources are padded to such.
+source with its width, but neither between multiples of 16. So rows and sources are padded to such multiples.
 
 Shapes: B sentences, S source, T target, N rows, P rows padded to a multiple of 16, V vocabulary, W pieces that a row
 may generate, R readout, C some of the steps or pieces, M pieces of all targets.
@@ -29,14 +29,14 @@ from nmt_cli.translation.shortlist import Candidates, Shortlist
 SCORED_AT_ONCE = 1024
 """Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
 FORCED_WEIGHTS = 2**22
-"""Attention weights, also of padding, that a model computes at once for given targets."""
+"""Most attention weights, those of padding included, that a model computes at once for given targets."""
 
 
 class Observed(NamedTuple):
     """Predictions for given targets, piece by piece. The values at padding mean nothing."""
 
     log_probs_BT: Tensor
-    """Log-probability of each piece of the target."""
+    """Log-probability of each piece of the target, in nats."""
     entropies_BT: Tensor
     """Entropy of the predicted distribution over the whole vocabulary, in nats."""
     weights_BTS: Tensor
@@ -56,7 +56,7 @@ class TrainedModels:
         refusals: Sequence[str] = (),
     ) -> None:
         """Move the models to the device and change them in place to `precision`: fp32, bf16 or int8. None
-        leaves them as they are, so that their training can go on.
+        leaves them as they are, so that their training can continue.
 
         With a `shortlist` (without banned pieces) a search generates only pieces that go with its source. `refusals`
         has the message of `PredictionError` for each model.
@@ -81,7 +81,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:
-        """Return the encoded sources, padded to a multiple of 16, each for `copies` consecutive rows."""
+        """Return the encoded sources, each for `copies` consecutive rows; the rows are padded to a multiple of 16."""
         num_sentences = sources.ids_BS.shape[0]
         shortest = sources.valid_BS.sum(dim=1).argmin(dim=0, keepdim=True)  # it costs least
         sentence_rows = torch.cat([torch.arange(num_sentences), shortest.expand(-num_sentences % MULTIPLE)])
@@ -123,7 +123,7 @@ class TrainedModels:
         attend to positions where `hidden_NS` is True.
 
         Raises:
-            PredictionError: a row's probabilities are no numbers.
+            PredictionError: the probabilities of a row are not numbers (NaN).
         """
         assert isinstance(state, Rows)
         num_rows = len(ids_N)
@@ -154,7 +154,7 @@ class TrainedModels:
 
         The last piece of each is not read: it is the input of the next step.
 
-        A row that has read its pieces keeps its state while the others go on. All pieces are scored in one product.
+        A row that has read its pieces keeps its state while the others continue. All pieces are scored in one product.
         """
         assert isinstance(state, Rows)
         lengths_N = torch.tensor([len(ids) - 1 for ids in beginnings])
@@ -188,7 +188,7 @@ class TrainedModels:
 
     @staticmethod
     def _scored(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:
-        """Return the log-probability (M) of each piece, computed for some thousand pieces at a time."""
+        """Return the log-probability (M) of each piece, computed for `SCORED_AT_ONCE` pieces at a time."""
         found = []
         for readout_CR, outputs_C in zip(
             readout_MR.split(SCORED_AT_ONCE), outputs_M.split(SCORED_AT_ONCE), strict=True
@@ -205,7 +205,7 @@ class TrainedModels:
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities (B, T), in nats, nan at padding, and attention weights (B, T, S) of given targets.
 
-        Sources are padded to a multiple of 16. Without weights, which may take much memory, these are (B, T, 0).
+        Sources must be padded to a multiple of 16. Without weights, which may take much memory, these are (B, T, 0).
 
         The padding of targets comes after them, so it changes nothing in them.
 
@@ -245,12 +245,12 @@ class TrainedModels:
     def observe(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> Observed:
         """Return log-probabilities, entropies (in nats) and attention for given targets.
 
-        Sources are padded to a multiple of 16.
+        Sources must be padded to a multiple of 16.
 
-        The pieces of all targets are scored some thousand at a time, without padding.
+        The pieces of all targets are scored `SCORED_AT_ONCE` at a time, without padding.
 
         Raises:
-            PredictionError: the probabilities of a piece are no numbers.
+            PredictionError: the probabilities of a piece are not numbers (NaN).
         """
         rows = padded_rows(torch.arange(inputs_BT.shape[0]))
         padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)

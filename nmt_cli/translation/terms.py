@@ -30,7 +30,7 @@ _HYPHENS = "-\u00ad\u2010\u2011"
 
 
 class TermFinder:
-    """Makes pieces of the constraints of lines, as the search needs them."""
+    """Turns the constraints of lines into pieces, as the search needs them."""
 
     def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], glossary: Glossary | None = None) -> None:
         """Cut the translations of a glossary into pieces.
@@ -51,7 +51,7 @@ class TermFinder:
 
     @property
     def inside_words(self) -> tuple[int, ...]:
-        """The pieces of the target that go on with the word before them."""
+        """The target pieces that continue the word before them."""
         return self._target.once(inside_words)
 
     @property
@@ -65,7 +65,7 @@ class TermFinder:
         return self._target.once(digits)
 
     def added_to(self, parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
-        """Return the parts with the constraints of their lines, apart from each other those that their prefixes meet.
+        """Return the parts with the constraints of their lines; those that a prefix meets are in `Part.covered`.
 
         A constraint belongs to the part that has its first piece.
         """
@@ -91,7 +91,7 @@ class TermFinder:
         return found
 
     def _of_part(self, part: Part, line: Line, begin: int) -> tuple[TermFound, ...]:
-        """Return the constraints of a part of a line, which begins where the part before it ends."""
+        """Return the constraints of a line that begin in a part, from character `begin`, where the part before ends."""
         begins, ends = [first for first, _ in part.spans], [last for _, last in part.spans]
         found = []
         for term in line.constraints[bisect_left(line.constraints, begin, key=_begin) :]:
@@ -104,14 +104,14 @@ class TermFinder:
         return tuple(found)
 
     def _pieces(self, term: Constraint, text: str) -> tuple[tuple[int, ...], ...]:
-        """Return the pieces of the forms of a constraint on the translation of a text."""
+        """Return the pieces of each form of a constraint; `text` is the text of its line."""
         if term.step == GlossaryTerms.name:
             return tuple(ids for form in term.forms for ids in self._forms[form])
         ends = text[term.end : term.end + 1] in _FINALS
         return self._ways(term, ends=ends)
 
     def _ways(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
-        """Return the pieces in which the model may generate a number.
+        """Return the pieces of each spelling in which the model may generate a number.
 
         If pieces join a full stop to a digit, as `3.`, the model has learned to end sentences with them. So it may
         generate a number that `ends` a sentence with this full stop too.
@@ -134,7 +134,10 @@ class TermFinder:
 def divided(
     terms: Sequence[TermFound], prefix: str
 ) -> tuple[tuple[TermFound, ...], tuple[tuple[Constraint, Span], ...]]:
-    """Return the terms of a glossary that a prefix does not have, with all other constraints, and those that it has."""
+    """Return the constraints that a prefix does not meet, and the glossary terms that it meets, with their characters.
+
+    Constraints other than glossary terms are all among the first.
+    """
     left, covered = list(terms), []
     of_glossary = [term.constraint for term in terms if term.constraint.step == GlossaryTerms.name]
     for form in sorted({form for term in of_glossary for form in term.forms}):
@@ -151,8 +154,8 @@ def _begin(term: Constraint) -> int:
 
 
 def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:
-    """Yield the pieces of a translation; those without a blank before them too if it may be glued to what stands there,
-    as in a script without spaces."""
+    """Yield the pieces of a form, and those without a blank before it if the form may follow other text without one, as
+    in a script without spaces."""
     ids = tuple(tokenizer.encode(form))
     yield ids
     if ids and (may_be_glued or WITHOUT_SPACES.match(form)):
@@ -164,10 +167,11 @@ def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -
 
 
 def fit_for(normalizer: Normalizer, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Normalizer:
-    """Return the steps without numbers if a search cannot keep them; without attention, inner symbols are read too.
+    """Return the normalizer without the step `Numbers` if a search cannot keep numbers; without attention, also without
+    the step `InnerSymbols`.
 
-    Samples are drawn as they come, a shortlist or a vocabulary of words may lack the digits, a weight of terms only
-    makes them likelier, and a model without attention cannot tell their place.
+    Samples are drawn without constraints, a shortlist or a vocabulary of words may lack digits, a weight of terms only
+    makes them likelier, and a model without attention cannot find the place of a number or a symbol.
     """
     if not models.has_attention:
         return normalizer.without(Numbers.name, InnerSymbols.name)
@@ -177,8 +181,8 @@ def fit_for(normalizer: Normalizer, models: TrainedModels, options: DecodingOpti
 
 
 def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that go on with the word before them: bytes, and those that begin with a hyphen, or with a
-    letter or a digit of a script with spaces."""
+    """Return the pieces that continue the word before them: bytes, and those that begin with a hyphen, or with a letter
+    or a digit of a script with spaces."""
     found = []
     for id_, spelling in enumerate(tokenizer.spellings()):
         first = (spelling or b"").decode(errors="ignore")[:1]
@@ -189,7 +193,7 @@ def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that hold nothing but a character that ends a sentence."""
+    """Return the pieces that consist of one character that ends a sentence, with or without a blank before it."""
     return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _FINALS)
 
 
@@ -199,7 +203,7 @@ def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _marks_of_digits(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the marks at the end of a sentence that pieces join to a digit."""
+    """Return the characters that end a sentence and that some piece joins to a digit, as in `3.`."""
     joined = (text for text in _texts(tokenizer) if text[-2:-1].isdecimal())
     return tuple(sorted({text[-1] for text in joined} & _FINALS))
 

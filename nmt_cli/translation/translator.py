@@ -1,7 +1,7 @@
-"""Lines in, as many translations out, in the same order, whatever the lines hold.
+"""Translates lines: as many translations as lines, in the same order, whatever the lines contain.
 
 A window of lines is cut into parts (a line, or a part of one that is too long), parts of like length share a batch, and
-every translation finds its own place again.
+the translations are put back in the order of the lines.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nmt_cli.translation.windows import windows_of_list
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
 """Returns each of some parts with its translations, in any order."""
 PartByPart = Generator[Sequence[Part], Iterable[PartTranslations], list[Translated]]
-"""Yields parts, and takes each of them with its translations, in any order; returns the translations of all lines."""
+"""Yields parts, is sent each of them with its translations, in any order, and returns the translations of all lines."""
 MEASURED = 512
 """Parts whose confidence is measured together. Their attention weights are in memory until then."""
 MoreParts = Callable[[int], Sequence[Part]]
@@ -63,13 +63,13 @@ class Translator:
     options: DecodingOptions
     counts: Counts = field(default_factory=Counts)
     normalizer: Normalizer = field(default_factory=Normalizer)
-    """Reads lines as the training text is written, and gives translations the writing of their lines."""
+    """Changes lines to the writing of the training text, and undoes that in their translations."""
     terms: TermFinder | None = None
-    """Makes pieces of what the translations must have: terms of a glossary, and numbers."""
+    """Turns the constraints of lines (terms of a glossary, numbers to keep) into pieces; None: they are ignored."""
     estimator: ConfidenceEstimator | None = None
-    """Tells how sure the models are of the words, where that is asked for."""
+    """Estimates the confidence of the models in each word; None if that is not asked for."""
     max_weights: int = MAX_WEIGHTS
-    """Word pairs of a line beyond which it has hard links but no weights."""
+    """Word pairs of a line beyond which it has hard links but no attention weights."""
 
     def translate_window(
         self,
@@ -82,10 +82,10 @@ class Translator:
 
         Args:
             lines: the lines.
-            observe: sees each step of the search.
-            prefixes: the beginnings of the translations, empty ones for none.
-            numbers: the numbers of the lines in the whole input, from 0, to which samples belong. Without them the
-                lines follow those that were translated before.
+            observe: is called after each step of the search.
+            prefixes: the beginning that the translations of each line must have, or an empty one.
+            numbers: the numbers of the lines in the whole input, from 0, on which samples depend. Without them, the
+                lines are numbered after those that were translated before.
         """
         return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes, numbers)
 
@@ -123,7 +123,7 @@ class Translator:
         return [Translated(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
     def _normalizer(self) -> Normalizer:
-        """Return the steps that read the lines, with those of tags and placeholders if these are kept."""
+        """Return the normalizer of the lines, with the steps for tags and placeholders if markup is kept."""
         if not self.options.keep_markup:
             return self.normalizer
         return self.normalizer.with_markup(self.tokenizers[0].symbols())
@@ -151,7 +151,7 @@ class Translator:
         )
 
     def _is_void(self, line: Line) -> bool:
-        """Return whether a line has nothing that can be seen, so that its translation has no symbols either."""
+        """Return whether a line has nothing visible, so that no symbols are put back into its translation either."""
         return line.text != line.raw and not self.tokenizers[0].encode(line.raw)
 
     def _translated_parts(
@@ -188,7 +188,7 @@ class Translator:
 
     @property
     def _index(self) -> PieceIndex:
-        """The pieces of the target by what they spell."""
+        """The target pieces, found by their spelling."""
         return self.tokenizers[1].once(PieceIndex)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
@@ -197,7 +197,7 @@ class Translator:
             yield from self.translate_window(window)
 
     def report(self) -> None:
-        """Log the numbers of long, cut and unusual lines."""
+        """Warn of empty and repetitive translations, and of unusual lines, as `Counts.report` does."""
         self.counts.report(self.options.max_source_pieces)
 
     def _by_groups(self, parts: Sequence[Part], observe: Observer | None) -> Iterator[PartTranslations]:
@@ -226,7 +226,7 @@ class Translator:
         return max(1, self.options.batch_tokens // (width * copies))
 
     def _drawn(self, parts: Sequence[Part]) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        """Yield each part with hypotheses that the models draw."""
+        """Yield each part with hypotheses that are sampled from the models."""
         at_once = self.at_once(padded_width(parts[0].ids))
         for start in range(0, len(parts), at_once):
             batch = parts[start : start + at_once]
@@ -252,9 +252,10 @@ class Translator:
     ) -> Iterator[tuple[Part, list[Hypothesis]] | None]:
         """Yield each part with its hypotheses, as they are found, and None after each step of the search.
 
-        At most `at_once` are searched together, by default as many as the length of the first allows. Sentences of like
-        length are searched faster. In fp32 the hypotheses depend on neither. `more` returns further parts while
-        the search runs, at most as many as it is asked for. These have no constraints.
+        At most `at_once` parts are searched together, by default as many as the length of the first one allows. Parts
+        of like length are searched faster. In fp32 the hypotheses of a part do not depend on the number or the
+        length of the parts that are searched together with it. `more` is called with a number while the search runs,
+        and returns at most so many further parts, which must have no constraints.
         """
         at_once = at_once or self.at_once(padded_width(parts[0].ids))
         while True:
@@ -305,7 +306,7 @@ class Translator:
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
 
     def finish(self, part: Part, hypotheses: Sequence[Hypothesis]) -> PartTranslations:
-        """Return a part with its translations, best first."""
+        """Return a part with its translations, best first. What a hypothesis repeats without end is cut."""
         found: list[PartTranslation] = []
         seen: set[tuple[int, ...]] = set()
         for hypothesis in hypotheses:
@@ -336,17 +337,17 @@ class Translator:
 
 @dataclass(slots=True)
 class _Queue:
-    """Encodes the parts that wait for a search."""
+    """Parts for a search, which are encoded when the search has room for them."""
 
     translator: Translator
     waiting: deque[Part]
     more: MoreParts | None
     live: dict[int, Part] = field(default_factory=dict)
-    """The parts that are searched, by their numbers in the order in which they came."""
+    """The parts that are being searched, by their numbers, which count from 0 in the order in which parts came."""
     num_begun: int = 0
 
     def begin(self, room: int) -> NewSentences | None:
-        """Return the next parts, or None if none waits."""
+        """Return the next parts, at most `room` of them, encoded; None if none waits."""
         parts: Sequence[Part] = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
         if not parts and self.more is not None:
             parts = self.more(room)
@@ -359,7 +360,7 @@ class _Queue:
         return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts), weights)
 
     def is_endless(self, number: int, ids: Sequence[int]) -> bool:
-        """Return True if the translations of a part that begin with these pieces only repeat themselves."""
+        """Return True if every translation of a part that begins with these pieces would be cut as a repetition."""
         return is_endless(ids, self.live[number], self.translator.tokenizers)
 
 
@@ -374,7 +375,7 @@ def _run_steps(steps: PartByPart, translate: TranslateParts) -> list[Translated]
 
 
 def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> tuple[Part, list[Hypothesis]]:
-    """Return a part with its hypotheses, or those with repetitions if its terms cannot be generated without."""
+    """Return a part with its hypotheses. If `no_repeat_ngram` has left none, search again without this option."""
     if hypotheses or not translator.options.no_repeat_ngram:
         return part, hypotheses
     options = translator.options.model_copy(update={"no_repeat_ngram": 0})
@@ -402,12 +403,15 @@ def _alignment(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> Ali
 
 
 def _with_bytes(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the characters of pieces, where each byte of a character has all of it, and not the last byte alone."""
+    """Return the characters of pieces, where each piece that is one byte of a character has the whole character.
+
+    The tokenizer gives the character to the last of these pieces alone.
+    """
     return tuple((begin, max(end, begin + 1)) for begin, end in spans)
 
 
 def _terms(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> tuple[tuple[Constraint, Span | None], ...]:
-    """Return the constraints of a part, each with the characters of the translation that meet it."""
+    """Return the constraints of a part, each with the characters of the translation that meet it, or None."""
     if not part.terms and not part.covered:
         return ()
     places = {one.term: (spans[one.begin][0], spans[one.end - 1][1]) for one in hypothesis.generated_terms}
@@ -416,6 +420,6 @@ def _terms(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> tuple[t
 
 
 def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return random numbers that belong to a line of the input, whatever stands around it."""
+    """Return `length` random numbers in [0, 1) that depend only on the seed, the place of the part, and `copy`."""
     key = hashlib.sha256(f"{seed} {part.number} {part.part} {copy}".encode()).digest()
     return np.random.default_rng(list(key)).random(length)

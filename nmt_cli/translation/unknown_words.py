@@ -1,4 +1,4 @@
-"""Copies words of a line that the model cannot write into its translation, where the attention tells their place."""
+"""Puts source words in the place of unknown pieces in a translation, as the attention aligns them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD = re.compile(r"\S+")
 
 
 def with_unknown_words(line: Line, parts: Sequence[Part], translations: Sequence[Translation]) -> list[Translation]:
-    """Return the translations of what is read of a line, with words as the user wrote them for unknown ones.
+    """Return the translations with source words, as the user wrote them, in the place of words with an unknown piece.
 
     Words of the source that are one unknown piece together are copied together.
     """
@@ -30,7 +30,8 @@ def with_unknown_words(line: Line, parts: Sequence[Part], translations: Sequence
 
 
 def _copies(edits: Edits, unknown: Sequence[Span], found: Translation) -> list[Change]:
-    """Return the changes that put words of the line in the place of those with an unknown piece, behind the prefix."""
+    """Return the changes that put words of the line in the place of words with an unknown piece; none before the end
+    of the prefix, and none without attention weights."""
     source = word_spans(edits.new)
     if found.alignment is None or found.alignment.weights is None or not source:
         return []

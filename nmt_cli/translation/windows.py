@@ -1,4 +1,4 @@
-"""Lines, or pairs of them, in windows: as many as there are, up to a bound.
+"""Collects lines, or pairs of lines, in windows: as many as are there, up to a bound.
 
 A window closes when it is full or nothing is waiting. A thread reads ahead while a window is being translated, so a
 file goes at full speed, and a program that writes one line and waits for its answer gets it.
@@ -21,17 +21,18 @@ from nmt_cli.system.errors import InputError
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
 WORD_PAIRS_A_BYTE = 2
-"""Word pairs that weigh as much as a byte: a translation has a matrix of weights where an alignment is asked for, or
-where signs and capitals follow the attention, and all matrices of a window are in memory together."""
+"""Number of word pairs that count like one byte of a window. A translation has a matrix of weights where an alignment
+is asked for, or where signs and capitals follow the attention, and all matrices of a window are in memory together."""
 MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_A_BYTE) + 1
 """Words of a line that fills a window by itself. No more are counted: each would be an object of its own."""
 MAX_PAIR_CELLS = 250_000_000
-"""Source times target characters of the pairs of a window, of which each piece has some four: pairs have matrices."""
+"""Limit of source times target characters, summed over the pairs of a window. Each pair has a matrix of weights between
+pieces, which have some four characters each."""
 Item = TypeVar("Item")
 
 
 class _ReadAhead(Generic[Item]):
-    """Items, at most `window_size` (and `max_weight`, by what `weigh` says of each) ahead of who takes them."""
+    """Reads items ahead in a thread: until `window_size` items wait, or their weights reach `max_weight`."""
 
     def __init__(self, items: Iterable[Item], weigh: Callable[[Item], int], max_weight: int, window_size: int) -> None:
         self._items, self._weigh = items, weigh
@@ -43,7 +44,7 @@ class _ReadAhead(Generic[Item]):
         self._changed = threading.Condition()
 
     def windows(self) -> Iterator[list[Item]]:
-        """Yield non-empty windows until the input ends; an error of the reader is raised in its place in the stream."""
+        """Yield non-empty windows until the input ends; an error of the reader is raised after the items before it."""
         threading.Thread(target=self._read, daemon=True).start()
         while window := self._take():
             yield window
@@ -83,12 +84,12 @@ def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> 
 
 
 def windows_of_list(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield lines that are all there in windows with the same bounds."""
+    """Yield lines in windows as large as the bounds of `windows_of_lines` allow, without reading ahead."""
     return batched(lines, WINDOW_SIZE, weight_of, MAX_WINDOW_BYTES)
 
 
 def batched(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_weight: int) -> Iterator[list[Item]]:
-    """Yield consecutive items together: `most` of them, or fewer where their weights reach the largest."""
+    """Yield lists of consecutive items: `most` of them, or fewer once their weights reach `max_weight`."""
     part: list[Item] = []
     weight = 0
     for item in items:
@@ -102,7 +103,7 @@ def batched(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_
 
 
 def weight_of(line: bytes) -> int:
-    """Return the bytes of memory that a line stands for: its own, or those of a matrix of its words."""
+    """Return the weight of a line in a window, in bytes: its length or, if larger, that of its matrix of word pairs."""
     return max(len(line), len(line.split(None, MAX_MATRIX_WORDS)) ** 2 // WORD_PAIRS_A_BYTE)
 
 
@@ -159,7 +160,7 @@ def with_prefixes(
 
 
 def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
-    """Return the error of a file of prefixes that does not go with its source."""
+    """Return the error for a file of prefixes with more or fewer lines than its source."""
     return InputError(
         f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
         "begins the translation of line i; an empty line stands for no prefix"

@@ -1,1 +1,1 @@
-"""A directory with the model as two ONNX graphs, and programs that translate with them."""
+"""Export of a model as a directory with two ONNX graphs and a program that translates with them."""

@@ -1,4 +1,4 @@
-"""The attentions of `model/attention.py` as ONNX. The equations and their sources stand there.
+"""The attentions of `model/attention.py` as ONNX; that module gives the equations and their sources.
 
 A search gives each of B sources K rows, one after the other, so N = B x K rows share B memories.
 
@@ -42,11 +42,11 @@ class AttentionOutput:
     weights_bks: Value | None
     """None where there is no attention."""
     states: tuple[Value, ...] = ()
-    """The next states, each beginning with N."""
+    """The states for the next step, each with the first axis N."""
 
 
 class Rows:
-    """The way between rows (N, ...) and rows by source (B, K, ...)."""
+    """Reshapes values between rows (N, ...) and rows by source (B, K, ...)."""
 
     def __init__(self, memory: Memory) -> None:
         states = memory["states"] if "states" in memory else memory["final"]
@@ -54,16 +54,17 @@ class Rows:
         self.width = states.size(1) if "states" in memory else None
 
     def by_source(self, rows: Value, *axes: int | Value) -> Value:
-        """Return (B, K, axes) of (N, axes)."""
+        """Return `rows` (N, *axes) in the shape (B, K, *axes)."""
         return rows.reshape(self.num_sources, -1, *axes)
 
     def flat(self, by_source: Value, *axes: int | Value) -> Value:
-        """Return (N, axes) of (B, K, axes)."""
+        """Return `by_source` (B, K, *axes) in the shape (N, *axes)."""
         return by_source.reshape(-1, *axes)
 
 
 def keys(graph: Graph, attention: Attention, states_bsc: Value) -> Value:
-    """Return the keys of an attention: the annotations times the matrices of all layers named `key`, side by side."""
+    """Return the keys (B, S, A) of an attention: the annotations times the matrices of all layers named `key`,
+    concatenated."""
     assert isinstance(attention, nn.Module)
     named = attention.named_modules()
     layers = [layer for name, layer in named if name.endswith("key") and isinstance(layer, nn.Linear)]
@@ -84,7 +85,7 @@ class AttentionStep:
             self._keys_bsa = memory.get("keys", memory["states"])
 
     def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
-        """Return context, weights and the next states."""
+        """Return context and weights for this query, and the states for the next step."""
         return self._attended(self._softmax(self._energies(query_nh)))
 
     def _attended(self, weights_bks: Value, *states: Value) -> AttentionOutput:
@@ -99,7 +100,7 @@ class AttentionStep:
         return self._graph.op("Where", valid, weights, 0.0)
 
     def _energies(self, query_nh: Value, extra_bksa: Value | None = None) -> Value:
-        """Return energies (B, K, S)."""
+        """Return the energies (B, K, S); `extra_bksa` is added before the tanh of an additive score."""
         graph, score = self._graph, self._attention.score
         if not isinstance(score, AdditiveScore):
             # Keys have the size of the query; without a matrix of their own they are the annotations.
@@ -161,7 +162,7 @@ class LocationAttentionStep(AttentionStep):
 
 
 class CoverageAttentionStep(AttentionStep):
-    """Additive attention that knows where it has looked, of `CoverageAttention`."""
+    """Additive attention with coverage, which knows where it has attended, of `CoverageAttention`."""
 
     remembers = ("coverage",)
     _attention: CoverageAttention
@@ -234,7 +235,7 @@ def attention_step(attention: Attention) -> type[AttentionStep]:
     """Return the class that writes a step of this attention.
 
     Raises:
-        InputError: there is none.
+        InputError: this attention cannot be expressed in ONNX.
     """
     found = STEPS.get(type(attention))
     if found is None:

@@ -1,4 +1,4 @@
-"""The recurrent cells of `model/cells.py` as ONNX. The equations and their sources stand there.
+"""The recurrent cells of `model/cells.py` as ONNX; that module gives the equations and their sources.
 
 Shapes: N rows, H hidden, G gates x hidden, X state, S source, B batch.
 """
@@ -17,29 +17,29 @@ from nmt_cli.model.encoder import Encoder, EncoderLayer
 
 
 def array(tensor: Tensor) -> Array:
-    """Return a parameter's numbers."""
+    """Return a parameter as an array of NumPy."""
     numbers: Array = tensor.detach().numpy()
     return numbers
 
 
 def linear(graph: Graph, layer: nn.Linear, inputs: Value) -> Value:
-    """Return x W^T + b."""
+    """Return x W^T + b, the outputs of a linear layer."""
     return graph.product(inputs, array(layer.weight).T, None if layer.bias is None else array(layer.bias))
 
 
 def joined(graph: Graph, values: Sequence[Value]) -> Value:
-    """Return the values side by side."""
+    """Return the values concatenated along the last axis."""
     return values[0] if len(values) == 1 else graph.op("Concat", *values, axis=-1)
 
 
 class Cell:
-    """A cell, or one direction of it."""
+    """Writes the steps of a recurrent cell, or of one direction of an encoder's cell."""
 
     def __init__(self, graph: Graph, cell: RecurrentCell, direction: int | None = None) -> None:
         self._graph, self._cell, self._direction = graph, cell, direction
 
     def inputs(self, projection: InputProjection, inputs: Value) -> Value:
-        """Return an input's part of the gates (..., G)."""
+        """Return the projection of an input to the gates (..., G), which `step` adds to that of the state."""
         weight = self._own(projection.weight)
         if not len(weight):  # of an input without units only the bias is left
             norm = projection.norm
@@ -50,7 +50,7 @@ class Cell:
         return self._affine(self._graph.product(inputs, weight), projection.norm, projection.bias)
 
     def step(self, inputs: Value, state: Value) -> Value:
-        """Return the state (N, X) after the state before, given the inputs' part of the gates."""
+        """Return the next state (N, X) from the present one and the projection of the inputs to the gates (N, G)."""
         cell, size = self._cell, self._cell.hidden_size
         recurrent = self._affine(self._graph.product(self.output(state), self._own(cell.weight)), cell.norm, cell.bias)
         if cell.rnn_type == "gru":
@@ -121,9 +121,10 @@ def encoder_layers(graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs
 def _encoder_layer(
     graph: Graph, layer: EncoderLayer, inputs_sbi: Value, is_there_sb1: Value, reverse_source: bool
 ) -> tuple[Value, Value]:
-    """Read the sources in each direction.
+    """Return the annotations (S, B, C) and the last states (B, C) of a layer, which reads the sources in each
+    direction.
 
-    Who reads backwards meets the padding first. It leaves the state as it is, which is zero there.
+    A direction that reads backwards meets the padding first. Padding leaves the state as it is, which is zero there.
     """
     cells = [Cell(graph, layer.cell, direction) for direction in range(layer.directions)]
     backwards = [reverse_source, not reverse_source][: layer.directions]

@@ -71,7 +71,7 @@ minus infinity. A source ends with </s> (piece {eos}), which `lengths` counts.
 
 
 def check_request(precision: str) -> None:
-    """Raise `InputError` where a model cannot be exported in this precision, or the library is missing."""
+    """Raise `InputError` if ONNX export does not have this precision, or if the library `onnx` is missing."""
     from nmt_cli.export.onnx.graph import library
 
     if precision not in PRECISIONS:
@@ -83,7 +83,8 @@ def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision
     """Write the directory, whole or not at all, and return the size in bytes of each file.
 
     Raises:
-        InputError: the directory holds something; ONNX cannot express the model.
+        InputError: the directory exists and is not empty; ONNX cannot express the model.
+        NmtError: a graph is too large for one file; the disk is full.
     """
     from nmt_cli.export.onnx.graphs import Graphs
 

@@ -1,4 +1,4 @@
-"""Writes an ONNX graph, equation by equation: the one door to the library `onnx`.
+"""Writes an ONNX graph, equation by equation. Only this module uses the library `onnx`.
 
 A `Value` stands for a tensor of the graph, so `(keys + query).tanh() @ v` reads here as it does in torch.
 """
@@ -22,15 +22,16 @@ from nmt_cli.translation.precision import SMALLEST
 OPSET = 17
 """The version of ONNX's operators, the first with layer normalisation (2022)."""
 IR_VERSION = 8
-"""The version of the file format that came with it."""
+"""The version of ONNX's file format that came with these operators."""
 Array = NDArray[Any]
 Step = Callable[[Sequence["Value"], Sequence["Value"]], tuple[Sequence["Value"], Sequence["Value"]]]
-"""A function from states and elements of sequences to the next states and the elements of the results."""
+"""The body of a loop: a function from the states and an element of each sequence to the next states and an element
+of each result."""
 
 
 @cache
 def library() -> ModuleType:
-    """Return the library.
+    """Return the library `onnx`.
 
     Raises:
         InputError: it is not installed.
@@ -93,7 +94,7 @@ class Value:
         return self.graph.op("ReduceMean", self, axes=[axis], keepdims=0)
 
     def size(self, axis: int) -> Value:
-        """Return the size (1) of an axis."""
+        """Return the size of an axis, as a tensor of shape (1)."""
         return self.graph.op("Gather", self.graph.op("Shape", self), np.array([axis]))
 
     def reshape(self, *sizes: int | Value) -> Value:
@@ -104,7 +105,7 @@ class Value:
         return self.graph.op("Reshape", self, self.graph.op("Concat", *parts, axis=0))
 
     def split(self, *sizes: int) -> list[Value]:
-        """Return parts of these sizes along the last axis."""
+        """Split the tensor along the last axis into parts of these sizes, and return the parts."""
         if len(sizes) == 1:
             return [self]
         return self.graph.ops("Split", self, np.array(sizes), num_outputs=len(sizes), axis=-1)
@@ -112,7 +113,8 @@ class Value:
 
 @dataclass(slots=True)
 class Graph:
-    """A graph that is being written; with `quantised`, matrices are stored in int8, and logits computed in it."""
+    """A graph that is being written; if it is `quantised`, matrices are stored in int8, and logits are computed in
+    int8."""
 
     name: str
     quantised: bool = False
@@ -122,10 +124,12 @@ class Graph:
     _stored: list[Any] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
     _tables: dict[int, tuple[Value, Value]] = field(default_factory=dict)
-    """Embeddings that are the output matrix too are stored once."""
+    """The stored tables with their scales, by the memory address of their numbers: an embedding that is also the
+    output matrix is stored once."""
 
     def input(self, name: str, dtype: type[np.generic], axes: Sequence[str | int]) -> Value:
-        """Return an input; an axis is a size, or the name of one that is known only when the graph runs."""
+        """Add an input and return it; each axis is a size, or the name of a size that is known only when the graph
+        runs."""
         self._inputs.append(self._described(name, dtype, axes))
         return Value(self, name)
 
@@ -135,20 +139,20 @@ class Graph:
         self._outputs.append(self._described(name, dtype, axes))
 
     def op(self, kind: str, *inputs: Value | float | Array | None, **attributes: Any) -> Value:
-        """Return the result of an operator; None stands for an input that is left out."""
+        """Add an operator and return its result; None stands for an input that is left out."""
         return self.ops(kind, *inputs, **attributes)[0]
 
     def ops(
         self, kind: str, *inputs: Value | float | Array | None, num_outputs: int = 1, **attributes: Any
     ) -> list[Value]:
-        """Return the results of an operator."""
+        """Add an operator and return its `num_outputs` results; None stands for an input that is left out."""
         names = ["" if value is None else self._value(value).name for value in inputs]
         results = [Value(self, f"{kind}.{next(self._numbers)}") for _ in range(num_outputs)]
         self._nodes.append(library().helper.make_node(kind, names, [result.name for result in results], **attributes))
         return results
 
     def constant(self, array: Array) -> Value:
-        """Return a tensor that is stored in the graph."""
+        """Store an array in the graph, and return it as a tensor."""
         value = Value(self, f"constant.{next(self._numbers)}")
         self._stored.append(library().numpy_helper.from_array(np.ascontiguousarray(array), value.name))
         return value
@@ -166,7 +170,7 @@ class Graph:
     # Products with matrices --------------------------------------------------------------------------------------
 
     def product(self, inputs: Value, weight_io: Array, bias: Array | None = None) -> Value:
-        """Return x W (+ b)."""
+        """Return x W (+ b) in float32; in a quantised graph W is stored in int8 unless it is small."""
         if not self.quantised or min(weight_io.shape) < SMALLEST:
             result = inputs @ self.constant(weight_io)
         else:
@@ -177,7 +181,7 @@ class Graph:
         return result if bias is None else result + self.constant(bias)
 
     def embedding(self, table_ve: Array, ids: Value) -> Value:
-        """Return the rows of a table."""
+        """Return the rows (..., E) of a table (V, E) for some IDs (...)."""
         table, scale = self._table(table_ve)
         if not self.quantised:
             return self.op("Gather", table, ids)
@@ -185,14 +189,18 @@ class Graph:
         return rounded * self.op("Gather", scale, ids).unsqueeze(-1)
 
     def logits(self, readout: Value, table_ve: Array, bias: Array) -> Value:
-        """Return x W^T + b, of a table that may be an embedding too."""
+        """Return x W^T + b, where W is a table (V, E) that may be an embedding too."""
         table, scale = self._table(table_ve)
         if not self.quantised:
             return self.op("Gemm", readout, table, bias, transB=1)
         return self._int8_product(readout, table.transpose(1, 0), scale) + self.constant(bias)
 
     def _table(self, table_ve: Array) -> tuple[Value, Value]:
-        """Return a table as it is stored, in int8 around 128, and the scale (V) of its rows."""
+        """Return a stored table (V, E) and the scales (V) of its rows.
+
+        In a quantised graph the table is in int8, stored unsigned around 128; otherwise it is stored as it is, and
+        there are no scales, so the second value is the table again.
+        """
         key = table_ve.__array_interface__["data"][0]
         if key not in self._tables:
             scale_v = np.maximum(np.abs(table_ve).max(axis=1), 1e-12) / np.float32(127.0)
@@ -217,10 +225,11 @@ class Graph:
         self, step: Step, states: Sequence[Value], sequences: Sequence[Value], backwards: Sequence[bool],
         result_backwards: Sequence[bool],
     ) -> tuple[list[Value], list[Value]]:  # fmt: skip
-        """Return the states after a loop along the first axis of `sequences`, and what the steps gave, stacked.
+        """Return the states after a loop along the first axis of `sequences`, and the results of all steps, stacked.
 
-        All states and elements are matrices in float32. A sequence that is read backwards begins at its end; results
-        are stacked in the order of the sequence.
+        All states and elements are matrices in float32. `backwards` says for each sequence whether it is read from its
+        end. `result_backwards` says for each result whether it is stacked from its end, which gives it the order of a
+        sequence that is read backwards.
         """
         inside = [Value(self, f"inside.{next(self._numbers)}") for _ in (*states, *sequences)]
         with self._nested() as nodes:
@@ -242,7 +251,8 @@ class Graph:
 
     @contextmanager
     def _nested(self) -> Iterator[list[Any]]:
-        """Collect the nodes of a body. Values of the graph around it may be used in it, but not the other way round."""
+        """Collect the nodes of a loop's body, and yield them. The body may use values of the graph around it, but
+        not the other way round."""
         around, self._nodes = self._nodes, []
         try:
             yield self._nodes
@@ -250,7 +260,11 @@ class Graph:
             self._nodes = around
 
     def as_bytes(self, description: str) -> bytes:
-        """Return the file, checked; nothing in it depends on the time or the place of its making."""
+        """Return the file, checked; nothing in it depends on the time or the place of its making.
+
+        Raises:
+            NmtError: it is too large for one file.
+        """
         onnx = library()
         graph = onnx.helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._stored)
         model = onnx.helper.make_model(
@@ -265,7 +279,7 @@ class Graph:
 
 
 def interface(file: bytes) -> list[tuple[str, str, str, str]]:
-    """Return the inputs and outputs of a graph: which of the two, name, type and axes."""
+    """Return the kind (`input` or `output`), name, type and axes of each input and output of a graph in a file."""
     onnx = library()
     graph = onnx.load_model_from_string(file).graph
     found = []

@@ -1,4 +1,4 @@
-"""The two graphs of a model: the encoder, and one step of the decoder. Their equations stand in `model/`.
+"""The two graphs of a model: the encoder, and one step of the decoder. `model/` gives their equations.
 
 Names: the encoder's outputs `memory.*` and `state.*` are inputs of the decoder; its outputs `next.*` are the `state.*`
 of the following step.
@@ -39,12 +39,12 @@ class Graphs:
     banned: Sequence[int]
     """Pieces that no translation may hold: their log-probability is minus infinity."""
     quantised: bool = False
-    """Matrices in int8."""
+    """True if matrices are stored in int8."""
     description: str = ""
-    """Stored in the files."""
+    """Text about the model that is stored in the files."""
     _memory_axes: dict[str, Axes] = field(init=False)
     _state_axes: dict[str, Axes] = field(init=False)
-    """The axes after the first of what the encoder gives and the decoder takes, by name."""
+    """By name: the axes after the first of the states that the encoder gives and the decoder takes."""
 
     def __post_init__(self) -> None:
         # The model itself says what it carries over when it has read a source of one piece.
@@ -60,7 +60,7 @@ class Graphs:
             self._state_axes[name] = () if part.dim() == 1 else ("source", *part.shape[2:])
 
     def encoder(self) -> bytes:
-        """Return the graph that reads sources."""
+        """Return the file of the graph that reads sources."""
         graph, model = Graph("encoder", self.quantised), self.model
         source_bs = graph.input("source", np.int32, ["batch", "source"])
         lengths_b = graph.input("lengths", np.int32, ["batch"])
@@ -80,7 +80,7 @@ class Graphs:
         return graph.as_bytes(self.description)
 
     def decoder(self) -> bytes:
-        """Return the graph of one step, which takes what the encoder gives.
+        """Return the file of the graph of one decoder step, which takes the outputs of the encoder.
 
         Raises:
             InputError: the recurrence cannot be expressed.
@@ -123,7 +123,8 @@ class Graphs:
         return graph.as_bytes(self.description)
 
     def _first_layers(self, graph: Graph, memory: dict[str, Value]) -> dict[str, Value]:
-        """Return the first state of each layer where it depends on the source."""
+        """Return the first state of each decoder layer by its name; empty if the first states do not depend on the
+        source."""
         projection = self.model.decoder.initial.projection
         if projection is None:
             return {}
@@ -133,7 +134,7 @@ class Graphs:
         return dict(zip(names, layers, strict=True))
 
     def _summary(self, graph: Graph, memory: dict[str, Value]) -> Value:
-        """Return the vector of which the first state is a projection."""
+        """Return the vector (B, ...) from which the first states of all layers are projected."""
         initial, final_bc = self.model.decoder.initial, memory["final"]
         if initial.kind == "final":
             return final_bc
@@ -145,7 +146,7 @@ class Graphs:
 
 
 def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
-    """Return the axes of the parts of the memory that the decoder reads."""
+    """Return the axes after the first of the parts of the memory that the decoder reads, by name."""
     if not has_attention:
         return {"final": tuple(memory.final_BC.shape[1:])}
     parts = {"states": memory.states_BSC, "keys": memory.keys_BSA, "valid": memory.valid_BS}
@@ -165,7 +166,11 @@ class _Step:
         self._cell = Cell(graph, self._recurrence.cell)
 
     def run(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, dict[str, Value]]:
-        """Return the readout (N, R), the look at the source, and the next states."""
+        """Return the readout (N, R), the results of the attention, and the next states by name.
+
+        Raises:
+            InputError: the recurrence cannot be expressed.
+        """
         match self._recurrence:
             case BahdanauRecurrence() | ConditionalRecurrence():
                 hidden, attended, layers = self._attend_first(embedded_ne, states)

@@ -1,8 +1,8 @@
-"""A description of a model for the page: the tree of its modules, and the places of their numbers.
+"""A description of a model for the page: the tree of its modules, and the addresses of their parameters.
 
 The record of a module holds its class, its settings (public attributes), and by their names in `model/` its parameters
-and the records of the modules in it. What is None in the model is left out. The JavaScript of the page builds the same
-parts from it (model.mjs, decoder.mjs, attention.mjs).
+and the records of the modules in it. Attributes that are None in the model are left out. The JavaScript of the page
+builds the same parts from it (model.mjs, decoder.mjs, attention.mjs).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PARTS = {
     *("GlobalAttention", "LocalAttention", "LocationAttention", "CoverageAttention", "MultiheadAttention"),
     "NoAttention",
 }
-"""The classes of `model/` whose equations the page has."""
+"""The classes of `model/` that the JavaScript of the page can compute."""
 
 
 def packed_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextProfile | None] = ()) -> bytes:
     """Return a model with its tokenizers as bytes for the page.
 
-    `profiles` are of the training text of each direction, or None where lines are read as they are written.
+    `profiles` holds for each direction the profile of its training text, or None if lines are read as they are written.
 
     Raises:
         InputError: the page cannot compute the model.
@@ -65,9 +65,9 @@ def packed_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[Text
 def profile_record(
     packer: Packer, profile: TextProfile, languages: tuple[str, str], symbols: Sequence[str], *, knows_words: bool
 ) -> Record:
-    """Store the words of a training text, and return what normalization.mjs needs to know of it.
+    """Store the words of a training text, and return the record of it that normalization.mjs reads.
 
-    Words have their usual form alone: their small letters, by which they are found, follow from it.
+    Only the usual form of each word is stored: its small letters, by which the page finds it, follow from it.
     """
     words = f"{' '.join(profile.forms.values())}\n{' '.join(profile.other_forms or ())}".encode()
     source, target = ({"turkic": is_turkic(one), "greek": primary_language(one) == "el"} for one in languages)
@@ -86,17 +86,18 @@ def profile_record(
 
 
 def model_record(packer: Packer, model: Seq2Seq) -> Record:
-    """Store a model's numbers, and return what the page needs to compute with them.
+    """Store a model's parameters, and return the record from which the page computes with them.
 
     Raises:
-        InputError: the page has no equations for a part of it.
+        InputError: the page has no equations for a part of the model.
     """
     record: Record = _module(packer, "model", model)
     return record
 
 
 def _direction(packer: Packer, experiment: Experiment, profile: TextProfile | None) -> Record:
-    """Return the languages of one direction, the tags with which its sources begin, and the profile of its text."""
+    """Return the record of one direction: its languages, the tags with which its sources begin, and its profile, if
+    any."""
     data, tokenizer = experiment.config.data, experiment.tokenizers[0]
     source, target = data.direction
     names = {"sourceName": english_name(source), "targetName": english_name(target)}
@@ -127,7 +128,10 @@ def _head(experiment: Experiment) -> Record:
 
 
 def _module(store: Packer, name: str, module: nn.Module, direction: int | None = None) -> Any:
-    """Return the record of a module, in a layer of the encoder that of one direction; of several modules a list."""
+    """Store the parameters of a module, and return its record, or a list of records for a list of modules.
+
+    A layer of the encoder has a list with a record for each of its directions; `direction` is the index of one.
+    """
     if isinstance(module, nn.ModuleList):
         return [_module(store, name, one) for one in module]
     if isinstance(module, nn.Linear):
@@ -149,7 +153,7 @@ def _module(store: Packer, name: str, module: nn.Module, direction: int | None =
 
 
 def _parameter(store: Packer, module: nn.Module, name: str, parameter: Tensor) -> Record | int:
-    """Return the record of a matrix or a table, or the address of other numbers."""
+    """Store a parameter, and return the record of a matrix or a table, or the address of any other."""
     if isinstance(module, LoopModule) and name == module.matrix_name:
         return store.product(parameter)
     if not isinstance(module, Seq2Seq) or name == "output_bias":

@@ -1,4 +1,4 @@
-"""From model directories to a page."""
+"""Export of models to one page that translates offline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
     """Check the request before the work.
 
     Raises:
-        InputError: the precision is not int8, two models have one direction, or the page would replace another file.
+        InputError: the precision is not int8, two models have the same direction, or no page can be written to the
+            path.
     """
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be int8 in a page; leave the option out")
@@ -50,11 +51,12 @@ def export(
 ) -> Exported:
     """Write a page that translates with these models, one for each direction.
 
-    With the profiles of the training text of its directions, a model reads lines in the case of that text and with
-    their full stop.
+    Each model comes with the profile of the training text of each of its directions, or None. With a profile, the page
+    adapts the case and the full stop of input lines to that text.
 
     Raises:
         InputError: a page cannot compute a model; the file cannot be written.
+        NmtError: the disk is full.
     """
     models = []
     for experiment, model, profiles in loaded:

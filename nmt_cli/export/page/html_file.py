@@ -38,11 +38,11 @@ MODULES = (
     "export/page/translator.mjs",
     "export/page/service.mjs",
 )
-"""The modules of the engine; each stands after those that it imports."""
+"""The JavaScript modules of the engine; each comes after those that it imports."""
 SCRIPTS = ("plots/attention_words.js", "serve/engine.js", "export/page/local_engine.js", "serve/page.js")
 """The scripts of the page, in their order; the server's page has server_engine.js in the place of local_engine.js."""
 ENGINE_ID = "local-translation"
-"""The script of the engine, which the page also gives to a worker."""
+"""ID of the element with the script of the engine, which the page also gives to a web worker."""
 GENERATOR = '<meta name="generator" content="nmt export'
 """Mark in the first lines of the pages that this module writes. A file with it may be replaced."""
 _FIRST_BYTES = 4096
@@ -64,13 +64,13 @@ class PageModel:
 
     packed: bytes
     title: str
-    """Its directions, for people."""
+    """Directions of the model, with the names of the languages."""
     card: str
-    """Markdown."""
+    """Model card in Markdown."""
 
 
 def render(models: Sequence[PageModel]) -> str:
-    """Return the whole page."""
+    """Return the HTML of the page with these models."""
     style = _package_text("serve/page.css") + _package_text("export/page/offline.css")
     scripts = [(f' id="{ENGINE_ID}"', engine_script()), *(("", _package_text(name)) for name in SCRIPTS)]
     elements = [f"<script{attributes}>{text}</script>" for attributes, text in scripts]
@@ -93,7 +93,8 @@ def render(models: Sequence[PageModel]) -> str:
 
 
 def _put(page: str, pattern: str, text: str) -> str:
-    """Return the page with the first match of a pattern replaced by its group, if it has one, and a text."""
+    """Return the page with the first match of a pattern replaced by the match's group, if there is one, and then
+    `text`."""
     match = re.search(pattern, page)
     assert match is not None, pattern
     kept = match[1] if match.re.groups else ""
@@ -117,7 +118,11 @@ def _card(model: PageModel) -> str:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise `InputError` where a page cannot be written: something stands there that is no page of ours."""
+    """Check that a page can be written to `path`: nothing is there, or a file that `nmt export` has written.
+
+    Raises:
+        InputError: anything else is there, there is no such directory, or the file cannot be read.
+    """
     message = f"{path}: exists already and is not a page of nmt export, so it is not replaced; give another name"
     try:
         if path.is_dir():
@@ -139,6 +144,7 @@ def write(models: Sequence[PageModel], path: Path) -> int:
 
     Raises:
         InputError: it cannot be written there.
+        NmtError: the disk is full.
     """
     check_replaceable(path)
     content = render(models).encode("utf-8", errors="backslashreplace")
@@ -156,7 +162,8 @@ def _package_text(name: str) -> str:
 
 
 def engine_script() -> str:
-    """Return the modules of the engine as one script, since a page from disk may import none. It leaves one name."""
+    """Return the modules of the engine as one script that defines one name, since a page from disk may not import
+    modules."""
     parts = ['"use strict";\nconst LocalTranslation = {};\n']
     for name in MODULES:
         text = _IMPORT.sub(r"const \1 = LocalTranslation;", _package_text(name))
@@ -167,12 +174,12 @@ def engine_script() -> str:
 
 
 def _hash(text: str) -> str:
-    """Return by what the policy knows a script or a style."""
+    """Return the SHA-256 of a script or a style as the content security policy of the page names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _data(attributes: str, content: bytes) -> str:
-    """Return bytes as an element that no browser runs; the page compares the checksum."""
+    """Return bytes as an element that no browser runs, with their size and their checksum, which the page compares."""
     numbers = f'data-size="{len(content)}" data-crc="{zlib.crc32(content)}"'
     text = base64.b64encode(content).decode()
     return f'<script type="application/octet-stream" {attributes} {numbers}>{text}</script>'

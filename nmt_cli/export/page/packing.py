@@ -1,7 +1,7 @@
 """A model as bytes for the page: its description as JSON, then all numbers, which the description finds by address.
 
-Format 1: the length of the JSON (4 bytes, little endian), the JSON in UTF-8, zeros up to a multiple of 16, and the
-numbers. An address is a number of bytes from the beginning of the numbers, and a multiple of 16.
+Format 1: the length of the JSON with its blanks (4 bytes, little endian), the JSON in UTF-8, blanks up to a multiple of
+16, and the numbers. An address is a number of bytes from the beginning of the numbers, and a multiple of 16.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Packer:
         self._parts: list[bytes] = []
         self._size = 0
         self._tables: dict[int, tuple[Tensor, Record]] = {}
-        """By identity: a table that is used twice is stored once."""
+        """The stored tables with their records, by `id`: a table that is used twice is stored once."""
 
     def packed(self, description: Record) -> bytes:
         """Return the file: the length of the description, the description in JSON, padding, and the numbers."""
@@ -48,7 +48,8 @@ class Packer:
         return self.raw(tensor.detach().float().numpy().astype("<f4").tobytes())
 
     def product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
-        """Store the matrix and the bias of a product that `nmt translate --precision int8` computes in int8."""
+        """Store the matrix (inputs, outputs) and the bias of a product in int8, as `nmt translate --precision int8`
+        computes it; return the record. A matrix without inputs is stored in float32."""
         if not len(weight_io):  # a context of no units
             return self.float_product(weight_io, bias_o)
         product = Int8Product.of(weight_io.detach())
@@ -61,7 +62,8 @@ class Packer:
         return sizes | addresses | self._bias(bias_o)
 
     def float_product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
-        """Store the matrix and the bias of a product in float32: a record without scales."""
+        """Store the matrix (inputs, outputs) and the bias of a product in float32, and return the record, which has
+        no scales."""
         inputs, outputs = weight_io.shape
         sizes = {"inputs": inputs, "outputs": outputs, "padded": inputs}
         return sizes | {"weights": self.floats(weight_io.t())} | self._bias(bias_o)
@@ -70,12 +72,14 @@ class Packer:
         return {} if bias_o is None else {"bias": self.floats(bias_o)}
 
     def linear(self, layer: nn.Linear) -> Record:
-        """Store a layer, in int8 where it is large enough."""
+        """Store a linear layer, in int8 if its matrix is large (`is_large`), otherwise in float32; return the
+        record."""
         store = self.product if is_large(layer.weight) else self.float_product
         return store(layer.weight.t(), layer.bias)
 
     def table(self, table_ve: Tensor) -> Record:
-        """Store a row in int8 for each piece, as the matrix of the product that has an output for each piece."""
+        """Store a table (pieces, units) in int8, as the matrix of a product that has an output for each piece;
+        return the record."""
         known = self._tables.get(id(table_ve))
         if known is None:
             self._tables[id(table_ve)] = known = (table_ve, self.product(table_ve.t()))
