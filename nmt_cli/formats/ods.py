@@ -120,7 +120,8 @@ def read_ods(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[
         is_table[row.sheet] = is_table.get(row.sheet, False) or filled >= num_columns
     if sheet is not None and sheet not in is_table:
         raise InputError(f"--sheet {sheet}: {given.name} has no such sheet with text; it has {', '.join(is_table)}")
-    chosen = sheet or only_sheet(given.name, [title for title, is_one in is_table.items() if is_one], list(is_table))
+    tables = [title for title, is_one in is_table.items() if is_one]
+    chosen = sheet or only_sheet(given.name, tables, list(is_table), num_columns)
     for row in _rows(given):
         if row.sheet == chosen:
             for number in row.numbers:

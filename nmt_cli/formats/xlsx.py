@@ -106,11 +106,11 @@ def _sheet(name: str, sheets: dict[str, Any], asked: str | None, num_columns: in
         texts = (sum(isinstance(cell.value, str) and bool(_text(cell).strip()) for cell in row) for row in rows)
         if any(number >= num_columns for number in texts):
             usable.append(title)
-    return sheets[only_sheet(name, usable, list(sheets), _NUM_SURVEYED)]
+    return sheets[only_sheet(name, usable, list(sheets), num_columns, _NUM_SURVEYED)]
 
 
-def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | None = None) -> str:
-    """Return the name of the only sheet that can be meant: the only one of `usable`.
+def only_sheet(name: str, usable: list[str], sheets: list[str], num_columns: int, num_rows: int | None = None) -> str:
+    """Return the name of the only sheet that can be meant: the only one of `usable`, which have `num_columns`.
 
     With `num_rows`, the message says that only so many rows at the beginning of each sheet were tested.
 
@@ -120,7 +120,8 @@ def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | 
     if not usable:
         where = "" if num_rows is None else f" in its first {num_rows} rows"
         advice = "" if num_rows is None else ". If the table begins further down, name its sheet: --sheet NAME"
-        raise InputError(f"{name}: no sheet has two columns of text{where}; its sheets are {', '.join(sheets)}{advice}")
+        columns = "a column" if num_columns == 1 else "two columns"
+        raise InputError(f"{name}: no sheet has {columns} of text{where}; its sheets are {', '.join(sheets)}{advice}")
     if len(usable) > 1:
         tries = "; or ".join(f"--sheet {shlex.quote(title)}" for title in usable)
         raise InputError(

@@ -90,8 +90,6 @@ class CodeFinder:
     """True to find only codes that a translation must have as often as its source, so no emphasis."""
     is_text: bool = False
     """True if `%` after a digit begins no directive of printf, as in `50%ige`."""
-    only_habits: bool = False
-    """True to find only codes of ambiguous conventions, in a text whose other codes are cut out already."""
     has_numbered: bool = False
     """True if `%1` is an argument even next to letters or codes, as XLIFF from any program may have it."""
 
@@ -114,9 +112,6 @@ class CodeFinder:
         return (reference, *rows) if self.references == "first" else (*rows, reference)
 
     def _rows(self) -> Iterator[Convention]:
-        if self.only_habits:
-            yield from (row for row in HABIT if row.name in self.habits)
-            return
         own = [row for row in FLAGGED if row.flags & self.formats]
         if self.formats & NUMBERED_FLAGS:
             yield from (row for row in own if row.flags & NUMBERED_FLAGS)
@@ -143,7 +138,7 @@ class CodeFinder:
         bbcode = _both_ways(text)
         has_escapes = "\\" in text and not _NO_ESCAPES.search(text)
         table = _table(self)
-        braces = deque(() if self.only_habits else _braces(text, each))
+        braces = deque(_braces(text, each))
         closing: list[Code] = []
         """Ends of the pairs that are open, the innermost last."""
         position, found, limit = 0, None, -1

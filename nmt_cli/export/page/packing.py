@@ -1,6 +1,6 @@
 """A model as bytes for the page: its description as JSON, then all numbers, which the description finds by address.
 
-Format 1: the length of the JSON with its blanks (4 bytes, little endian), the JSON in UTF-8, blanks up to a multiple of
+The length of the JSON with its blanks (4 bytes, little endian), the JSON in UTF-8, blanks up to a multiple of
 16, and the numbers. An address is a number of bytes from the beginning of the numbers, and a multiple of 16.
 """
 

@@ -50,7 +50,7 @@ def test_a_long_line_has_the_links_of_one_hot_weights(case):
     hot[range(len(aligned)), aligned] = 1.0
     words = word_spans(source), word_spans(target)
     long = Alignment(found.source, found.target, None, aligned)
-    assert long.looks_at(*words) == Alignment(found.source, found.target, hot).looks_at(*words)
+    assert long.aligned_to(*words) == Alignment(found.source, found.target, hot).aligned_to(*words)
 
 
 def test_what_is_put_in_looks_at_itself_and_the_rest_at_what_it_looked_at():
