@@ -148,8 +148,9 @@ class ConstraintMasks:
         `log_probs_NV` and `weights_NS` are the prediction and the attention weights of the step. For a second pass,
         call `hidden_in_second_pass`, `second_pass_counts` and `with_second_pass` next.
         """
-        if self._source is None:
-            self._source = self._terms.positions(weights_NS.shape[1])
+        width = weights_NS.shape[1]
+        if self._source is None or self._source.width < width:  # longer sentences have come
+            self._source = self._terms.positions(width)
         source, sentences_N = self._source, state.sentences_N
         may_begin_N = (state.openings_N == FREE) & ~self._is_within(state)
         is_open_NJ = (state.ends_NJ < 0) & may_begin_N.unsqueeze(1)

@@ -59,13 +59,13 @@ class TermTries:
         """The pieces of all forms of a sentence, aligned at the right, with `NO_PIECE` at the left."""
 
     def positions(self, width: int) -> TermPositions:
-        """Return the positions of the terms in sources that are padded to `width` pieces."""
+        """Return the positions of the terms in sources of at most `width` pieces; of longer ones they mean nothing."""
         most = max((len(places) for _, _, places in self._places), default=1)
         places_XJP = torch.full((*self.roots_XJ.shape, most), width)
         for sentence, number, places in self._places:
-            places_XJP[sentence, number, : len(places)] = torch.tensor(places)
+            places_XJP[sentence, number, : len(places)] = torch.tensor(places).clamp(max=width)
         # Positions without a number are words of their own.
-        words_XS = torch.tensor([[*words, *range(len(words), width)] for words in self._words])
+        words_XS = torch.tensor([[*words[:width], *range(len(words), width)] for words in self._words])
         return TermPositions(width, places_XJP, words_XS)
 
 
@@ -74,33 +74,38 @@ class TermPositions:
 
     def __init__(self, width: int, places_XJP: Tensor, words_XS: Tensor) -> None:
         """Store the positions of each term, filled up with `width`, and the word of each position."""
-        self._width, self._places_XJP, self._words_XS = width, places_XJP, words_XS
+        self.width, self._places_XJP, self._words_XS = width, places_XJP, words_XS
         self._words_XJP = F.pad(words_XS, (0, 1), value=-1).gather(1, places_XJP.flatten(1)).view(places_XJP.shape)
 
     def of_terms(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
         """Return a mask (N, S), True at the source positions of each row's chosen terms."""
-        found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
+        found_NS = torch.zeros(len(sentences_N), self.width + 1, dtype=torch.bool)
         return self._marked(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
 
     def of_terms_alone(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
         """Return a mask (N, S), True at source positions that belong to chosen terms and to no other term."""
-        found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
+        found_NS = torch.zeros(len(sentences_N), self.width + 1, dtype=torch.bool)
         found_NS = self._marked(found_NS, sentences_N, chosen_NJ, mark=True)
         return self._marked(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
 
     def _marked(self, found_NS: Tensor, sentences_N: Tensor, chosen_NJ: Tensor, *, mark: bool) -> Tensor:
-        places_NJP = self._places_XJP[sentences_N].masked_fill(~chosen_NJ.unsqueeze(2), self._width)
+        places_NJP = self._places_XJP[sentences_N].masked_fill(~chosen_NJ.unsqueeze(2), self.width)
         return found_NS.scatter_(1, places_NJP.flatten(1), mark)
 
     def attention(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
         """Return the attention (N, J) of each row on each term, summed over the positions of the term."""
         places_NJP = self._places_XJP[sentences_N]
-        weights_NJP = F.pad(weights_NS, (0, 1)).gather(1, places_NJP.flatten(1)).view(places_NJP.shape)
+        weights_NJP = self._padded(weights_NS, 1).gather(1, places_NJP.flatten(1)).view(places_NJP.shape)
         return weights_NJP.sum(dim=2)
 
     def most_attended_words(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
         """Return the number (N) of the source word to which each row attends most."""
+        weights_NS = self._padded(weights_NS)
         return torch.zeros_like(weights_NS).scatter_add(1, self._words_XS[sentences_N], weights_NS).argmax(dim=1)
+
+    def _padded(self, weights_NS: Tensor, more: int = 0) -> Tensor:
+        """Return weights of sources that may have less padding with as much as these positions, and `more`."""
+        return F.pad(weights_NS, (0, self.width - weights_NS.shape[1] + more))
 
     def terms_of_words(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
         """Return a mask (N, J), True at the terms that contain the given source word (N) of the row."""

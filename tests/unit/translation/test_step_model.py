@@ -483,6 +483,20 @@ def test_every_attention_generates_each_term_once_whatever_stands_around_the_sen
         assert shown[0] == shown[2]
 
 
+@pytest.mark.parametrize("at_once", [1, 4, 9])
+def test_terms_stay_with_their_sources_where_lengths_differ(at_once):
+    """Longer sources come while shorter ones are searched, as when memory has run out for all of them together."""
+    trained = models()
+    ids = [(one * 8)[: length - 1] for one, length in zip(sources(12), [7, 40, 20, 7, 64, 9] * 2, strict=True)]
+    constraints = terms_of(ids)
+    found = search(trained, ids, constraints=constraints, at_once=at_once, with_alignment=True)
+    for own, constraint, hypotheses in zip(ids, constraints, found, strict=True):
+        (alone,) = search(trained, [own], constraints=[constraint], with_alignment=True)
+        assert [(one.ids, one.score, one.generated_terms) for one in hypotheses] == [
+            (one.ids, one.score, one.generated_terms) for one in alone
+        ]
+
+
 def test_a_row_that_is_replaced_goes_on_as_it_would_alone():
     """Both models of an ensemble: row 1 takes a step with a hidden position, and the others without."""
     trained = TrainedModels([models()._models[0], models(lexical_model=True)._models[0]], device=torch.device("cpu"))
