@@ -168,7 +168,7 @@ def _named(directions: Directions) -> str:
 
 
 def _newest(directions: Sequence[Experiment], checkpoint: str) -> str:
-    """Return a text that identifies the present checkpoint and calibrations of a model; it changes if they change."""
+    """Return a text that changes when a new checkpoint or calibration takes the place of the present one."""
     path = Experiment(directions[0].directory).checkpoints.resolve(checkpoint)
     kept = [one.confidence_path for one in directions if one.confidence_path.is_file()]
     calibrated = "".join(f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" for calibration in kept)

@@ -46,7 +46,7 @@ def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Seg
 
 
 def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
-    """Return the words that some cue writes with a small first letter, and the frequent words of `_BEGINNINGS`."""
+    """Return the words whose capital begins a sentence: those that a cue writes small, and those of `_BEGINNINGS`."""
     texts = (line for segment in segments if segment.time is not None for line in _bare_lines(segment))
     return frozenset(_BEGINNINGS.split()) | {
         word for text in texts for word in re.findall(r"\w+", text) if word[0].islower()

@@ -1,4 +1,4 @@
-"""Cuts the text of a segment into units, which are sentences whose tags close within them, and the atoms between.
+"""Cuts a segment into units, which are sentences whose tags close within them, and the tags and white space between.
 
 Sentences are found by sentencex (MIT), which keeps all white space. Tags around several sentences stay where they are,
 and so do white space and tags at the edges of a sentence.

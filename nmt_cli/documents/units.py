@@ -66,7 +66,7 @@ class Line:
 
     read: ReadLine
     seams: tuple[int, ...]
-    """Offset of each seam in the text that the model reads."""
+    """Offset of each seam, the border of two subtitle cues, in the text that the model reads."""
     names: tuple[str, ...]
     """The words by which the model sees the placeholders."""
     source: str

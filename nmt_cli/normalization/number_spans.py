@@ -33,7 +33,7 @@ GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(
 _GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
 """A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
 _INGROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
-"""Thousands: `1 000 000`, `2 500,75`."""
+"""A number whose thousands are separated by blanks: `1 000 000`, `2 500,75`."""
 _MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
 """A whole and a fraction: `1 1/2`."""
 _DIALLED = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")

@@ -133,7 +133,10 @@ def _raw(text: str, own: Placeholder) -> str:
 
 
 def _removals(text: str, spans: Iterable[Span]) -> Iterator[Change]:
-    """Yield the changes that delete some spans; a whole word is deleted with the blank after it."""
+    """Yield the changes that delete the given spans, a whole word with the blank after it.
+
+    A span that overlaps an earlier one is left out.
+    """
     last = 0
     for begin, end in sorted(spans):
         if begin < last:

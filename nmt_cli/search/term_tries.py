@@ -70,7 +70,7 @@ class TermTries:
 
 
 class TermPositions:
-    """Source positions of the terms of each sentence, and sums of the attention at them."""
+    """Source positions of the terms of each sentence, with masks of them and sums of the attention on them."""
 
     def __init__(self, width: int, places_XJP: Tensor, words_XS: Tensor) -> None:
         """Store the positions of each term, filled up with `width`, and the word of each position."""

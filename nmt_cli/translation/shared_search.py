@@ -37,7 +37,9 @@ GATHER_STEPS = 6
 MAX_SECONDS = 2.0
 """Seconds after which a search takes no more sentences if another task waits for its place."""
 MAX_WEIGHTS = 1_000_000
-"""Word pairs of a sentence beyond which an answer has hard links only: its weights take 8 MB at most."""
+"""Most word pairs (source words times target words) of a sentence whose answer has attention weights, 8 MB at most.
+
+Beyond that it has only the links between words that were made from the weights."""
 MAX_GLOSSARIES = 8
 """Number of glossaries whose terms are kept as pieces. All tasks of a request have the same glossary."""
 
@@ -117,7 +119,7 @@ class SearchScheduler:
         self._waiting: dict[Kind, deque[tuple[Job, Part]]] = {}
         """Sentences that no search has taken yet, the kind that has waited longest first."""
         self._unmeasured: list[Job] = []
-        """Tasks that are translated, and whose confidence is still to be measured."""
+        """Tasks whose sentences are all translated, but whose confidence is not measured yet."""
         self._live: list[Turn] = []
         self._spent = [Spent()] * len(translators)
         self._glossaries: deque[tuple[int, Glossary, Translator]] = deque(maxlen=MAX_GLOSSARIES)
