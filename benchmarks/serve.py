@@ -28,7 +28,6 @@ from itertools import islice
 from pathlib import Path
 
 NMT = (sys.executable, "-m", "nmt_cli")
-JSON = "Content-Type: application/json"
 
 
 def main() -> None:
@@ -102,7 +101,8 @@ def waits_of_crowd(port: int, languages: tuple[str, str], texts: Sequence[str], 
         if (text := next(left, None)) is None:
             return False
         body = json.dumps({"q": text, "source": languages[0], "target": languages[1]}).encode()
-        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+        kind, length = "Content-Type: application/json", f"Content-Length: {len(body)}"
+        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n{length}\r\n\r\n"
         waiting.register(client, selectors.EVENT_READ, (time.perf_counter(), bytearray()))
         client.sendall(head.encode() + body)
         return True
@@ -233,7 +233,7 @@ def latencies(port: int, languages: tuple[str, str], texts: Iterable[str]) -> li
     for text in texts:
         body = json.dumps({"q": text, "source": languages[0], "target": languages[1]})
         began = time.perf_counter()
-        connection.request("POST", "/translate", body, dict([JSON.split(": ")]))
+        connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         answer.read()
         taken.append(time.perf_counter() - began)

@@ -135,7 +135,7 @@ class Experiment:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the run has a checkpoint, from which training resumes."""
+        """True if the run has a checkpoint, from which training resumes."""
         return self.checkpoints.index().last is not None
 
     @property

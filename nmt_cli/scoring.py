@@ -63,7 +63,7 @@ class Comparison:
     p_value: float
     signature: str
     is_identical: bool
-    """Whether every sentence has the same counts as in the baseline: the system is a copy of it, or differs only in
+    """True if every sentence has the same counts as in the baseline: the system is a copy of it, or differs only in
     what the metric ignores, as TER ignores case."""
 
 

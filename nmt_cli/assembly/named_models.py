@@ -33,7 +33,7 @@ class ModelOptions:
     """Source language of the direction; it and `target_lang` are needed for models of several directions."""
     target_lang: str | None = None
     zero_shot: bool = False
-    """Whether a direction is allowed that was not trained, if both its languages are known (see `can_try`)."""
+    """True to allow a direction that was not trained, if both its languages are known (see `can_try`)."""
 
     def experiments(self) -> list[Experiment]:
         """Return the models, as `named_models` does, each as the model of the direction that is asked for.

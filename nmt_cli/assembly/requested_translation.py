@@ -75,28 +75,28 @@ class TranslationTask:
     format: str = "text"
     alignment: str = "none"
     confidence: bool = False
-    """Whether to write confidences: for lines into their JSON, otherwise to `confidence_report_path`."""
+    """True to write confidences: for lines into their JSON, otherwise to `confidence_report_path`."""
     shortlist: Path | None = None
     glossary: str | None = None
     prefix: str | None = None
     shard: str | None = None
     paragraphs: bool = False
     overwrite: bool = False
-    """Whether texts in PO and XLIFF files that have a translation already are translated too."""
+    """True to translate texts in PO and XLIFF files that have a translation already, too."""
 
     @property
     def is_document(self) -> bool:
-        """Whether the file is translated in its format: it has the ending of a document, and an output is named."""
+        """True if the file is translated in its format: it has the ending of a document, and an output is named."""
         return self.output is not None and self.is_named_as_document
 
     @property
     def is_named_as_document(self) -> bool:
-        """Whether the name of the file has the ending of a document."""
+        """True if the name of the file has the ending of a document."""
         return self.file is not None and ending_of(self.file) is not None
 
     @property
     def is_of_lines(self) -> bool:
-        """Whether each line of the file is translated by itself, and not as a part of a document or paragraph."""
+        """True if each line of the file is translated by itself, and not as a part of a document or paragraph."""
         return not self.paragraphs and not self.is_document
 
     @property

@@ -30,9 +30,9 @@ class Labelled:
     """Features of the words (words, features)."""
     log_prob: float
     words: tuple[bool, ...]
-    """Whether each word is correct."""
+    """For each word, True if it is correct."""
     is_correct: bool
-    """Whether the line needs no edit to become the reference, by TER."""
+    """True if the line needs no edit to become the reference, by TER."""
 
     @classmethod
     def of(cls, features: Values, log_prob: float, text: str, reference: str) -> Labelled:

@@ -41,11 +41,11 @@ class Recipe:
     beam_size: int = 5
     """Beam size for translations that a later stage learns from."""
     sample: bool | None = None
-    """Whether translations to learn from are sampled instead of searched; None decides by the number of pairs."""
+    """True to sample the translations to learn from instead of searching them; None decides by the number of pairs."""
     int8: bool = True
-    """Whether to translate in int8, which only CPUs can."""
+    """True to translate in int8, which only CPUs can."""
     resizes: bool = True
-    """Whether a training on pairs and translated text gets larger sizes, if the configured ones are the usual ones for
+    """True to give a training on pairs and translated text larger sizes, if the configured ones are the usual ones for
     the pairs alone."""
 
 

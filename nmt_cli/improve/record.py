@@ -51,7 +51,7 @@ class Ledger:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the resulting model and its record are complete."""
+        """True if the resulting model and its record are complete."""
         return self.result_path.is_file() and (self.directory / "config.yaml").is_file()
 
     def check_place(self, config: Config) -> None:

@@ -31,9 +31,9 @@ class Candidate:
     prefix: str
     """The text before the piece."""
     kept: bool
-    """Whether the beam kept it for the next step."""
+    """True if the beam kept it for the next step."""
     ended: bool = False
-    """Whether it ended a translation. The best ended one was chosen at the end."""
+    """True if it ended a translation. The best ended one was chosen at the end."""
     beam: int = 0
     """Index of the prefix among those of its step, as two prefixes may be the same text in different pieces."""
 

@@ -70,15 +70,7 @@ class App:
 
     def asgi(self, origins: list[str]) -> ASGIApp:
         """Return the ASGI application for a server; pages of the sites `origins` may send requests to it too (CORS)."""
-        routes = [  # first what is asked for most
-            Route(path, self._limited(work), methods=["POST"])
-            for path, work in {
-                "/translate": self._translate,
-                "/detect": self._detect,
-                "/translate_file": self._translate_file,
-            }.items()
-        ]
-        routes += [Route(path, self._static(path), methods=["GET"]) for path in PAGE]
+        routes = [Route(path, self._static(path), methods=["GET"]) for path in PAGE]
         for path, answer in {
             "/languages": self._languages,
             "/frontend/settings": self._settings,
@@ -88,6 +80,12 @@ class App:
             "/download_file/{name}": self._download,
         }.items():
             routes.append(Route(path, answer, methods=["GET"]))
+        for path, work in {
+            "/translate": self._translate,
+            "/detect": self._detect,
+            "/translate_file": self._translate_file,
+        }.items():
+            routes.append(Route(path, self._limited(work), methods=["POST"]))
         handlers = {HTTPException: _http_error, Refused: _refusal, Exception: _failure}
         inner: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
         if origins:

@@ -200,9 +200,9 @@ class Engine:
         if len(sentences) > most:
             raise TooMuch(f"{len(sentences):,} sentences are more than {most:,}; send them in parts")
         with self._lock:
-            unsettled = sum(self._sentences.values())  # a bound that costs less than the number of those that wait
-            if unsettled + len(sentences) > most and (waiting := self._num_waiting()) + len(sentences) > most:
-                raise Busy(self._seconds_to_wait(waiting))
+            num_waiting = self._num_waiting()
+            if num_waiting + len(sentences) > most:
+                raise Busy(self._seconds_to_wait(num_waiting))
             tasks = tasks_of(self._direction, sentences, wanted, self._search.workers)
             tickets = self._search.submit(tasks)
             self._sentences |= {ticket: len(task.sentences) for ticket, task in zip(tickets, tasks, strict=True)}
