@@ -5,8 +5,9 @@ are those that `nmt init` writes, and those of several what `nmt init --directio
 direction each, and `nmt improve` on top, with the English side of the French text. A training text of several
 directions has no sentence of any test or dev set on either side. Each model is scored on its test sets after the
 processor minutes of `MINUTES`, one of several directions after the sum of theirs, a fine-tuned one after as many more
-as a model of its direction has; and then, when all have come so far, at its end. A run that is stopped goes on when the
-same command is started again; what has been scored is in the results and is not made again.
+as a model of its direction has, an improved one whenever it ends; and then, when all have come so far, at its end. A
+run that is stopped goes on when the same command is started again; what has been scored is in the results and is not
+made again.
 
     python -m benchmarks.directions                            all systems, two lanes, one thread each
     python -m benchmarks.directions --systems many-en-5 vi-en  some of them
@@ -64,11 +65,19 @@ class System:
     origin: str | None = None
     """The system that it is fine-tuned from, as that is at the end of the same phase."""
     is_improved: bool = False
+    """It learns from the English side of the French text too, by `nmt improve`."""
+    reverse: str | None = None
+    """The system that translates this text back, as that is at the end of the same phase; None: one is trained."""
 
     @property
     def minutes(self) -> float:
         """Its processor minutes for the comparison at equal minutes."""
         return float(sum(MINUTES[language] for way in self.ways for language in way if language != "en"))
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The systems that it uses."""
+        return tuple(name for name in (self.origin, self.reverse) if name is not None)
 
 
 def _systems() -> list[System]:
@@ -88,7 +97,11 @@ def _systems() -> list[System]:
         for origin, ways in (("many-en-5", TO_ENGLISH), ("en-many-5", FROM_ENGLISH), ("all-5", both))
         for way in ways
     ]
-    improved = [System("vi-en improved from all-5", (("vi", "en"),), origin="all-5", is_improved=True)]
+    vi = (("vi", "en"),)
+    improved = [
+        System("vi-en improved from all-5", vi, origin="all-5", is_improved=True, reverse="all-5"),
+        System("vi-en improved from many-en-1", vi, origin="many-en-1", is_improved=True, reverse="en-many-5"),
+    ]
     return [*singles, *several, *tuned, *improved]
 
 
@@ -109,8 +122,7 @@ def main() -> None:
         systems = _wanted(_systems(), asked.systems)
         study.prepare()
         for phase in asked.phases:
-            of_phase = [system for system in systems if phase == "end" or not system.is_improved]
-            _in_lanes(study, phase, [(system, seed) for seed in asked.seeds for system in of_phase], asked.lanes)
+            _in_lanes(study, phase, [(system, seed) for seed in asked.seeds for system in systems], asked.lanes)
     study.show()
 
 
@@ -121,20 +133,20 @@ def _wanted(systems: Sequence[System], names: Sequence[str] | None) -> list[Syst
     known = {system.name: system for system in systems}
     if unknown := [name for name in names if name not in known]:
         raise SystemExit(f"no system {', '.join(unknown)}; there are: {', '.join(known)}")
-    needed = dict.fromkeys(one for name in names for one in (known[name].origin, name) if one is not None)
+    needed = dict.fromkeys(one for name in names for one in (*known[name].before, name))
     return [known[name] for name in needed]
 
 
 def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lanes: int) -> None:
-    """Bring all runs through a phase, some at a time; a run waits for its origin, and holds no lane meanwhile."""
+    """Bring all runs through a phase, some at a time; a run waits for those that it uses, and holds no lane then."""
     free: queue.Queue[int] = queue.Queue()
     for lane in range(lanes):
         free.put(lane)
     made: dict[tuple[str, int], Any] = {}
 
     def make(system: System, seed: int) -> None:
-        if system.origin is not None:
-            made[system.origin, seed].result()
+        for name in system.before:
+            made[name, seed].result()
         lane = free.get()
         try:
             study.make(system, seed, phase)
@@ -281,27 +293,33 @@ class _Study:
         run = self._run(system, seed, phase)
         if phase in self._phases_done(system.name, seed) and run.exists():
             return
-        for name in (system.name, system.origin):
+        for name in (system.name, *system.before):
             if phase == "equal" and "end" in self._phases_done(name, seed):
                 raise SystemExit(f"{name} {seed} has come to its end, so it has no state at equal minutes any more")
         run.parent.mkdir(parents=True, exist_ok=True)
         overrides = [f"seed={seed}", "training.threads=1", *system.overrides, *(QUICK if self._is_quick else ())]
         if system.origin is not None:
-            overrides.append(f"training.init_from={self._directory / 'models' / f'{_file_name(system.origin)}-{seed}'}")
+            overrides.append(f"training.init_from={self._models / f'{_file_name(system.origin)}-{seed}'}")
         words = ["--config", str(self._config(system)), *(word for one in overrides for word in ("--set", one))]
         log = run.with_name(f"{run.name}.log")
         if system.is_improved:
-            nmt("improve", *words, "-o", str(run), log=log, core=None)
+            if system.reverse is not None:
+                words += ["--reverse", str(self._models / f"{_file_name(system.reverse)}-{seed}")]
+            _run_for("improve", run, [*words, "--workers", "1", "-o", str(run)], log, None)
         else:
             words += ["--set", f"model_dir={run}"]
             minutes = QUICK_MINUTES if self._is_quick else system.minutes
-            _train(run, words, log, 60 * minutes if phase == "equal" else None)
+            _run_for("train", run, words, log, 60 * minutes if phase == "equal" else None)
         self._score(system, seed, run, phase, log)
 
     def _run(self, system: System, seed: int, phase: str) -> Path:
         """Return the directory of a run; a fine-tuned model has one for each phase of its origin."""
         of_phase = f"-{phase}" if system.origin is not None else ""
-        return self._directory / "models" / f"{_file_name(system.name)}-{seed}{of_phase}"
+        return self._models / f"{_file_name(system.name)}-{seed}{of_phase}"
+
+    @property
+    def _models(self) -> Path:
+        return self._directory / "models"
 
     def _score(self, system: System, seed: int, run: Path, phase: str, log: Path) -> None:
         nmt("evaluate", "--model", str(run), "--threads", "1", log=log)
@@ -348,30 +366,30 @@ class _Study:
                 print(f"| {name} | {' | '.join(cells)} | {minutes} | {len(own)} |")
 
 
-def _train(run: Path, words: Sequence[str], log: Path, seconds: float | None) -> None:
-    """Train until the run has used these processor seconds, or to its end, which may come before."""
+def _run_for(command: str, run: Path, words: Sequence[str], log: Path, seconds: float | None) -> None:
+    """Run a command that makes the directory `run`, until it has used these processor seconds or has ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     before = _used(run)
     if seconds is not None and before >= seconds:
         return
     with log.open("ab") as errors:
-        command = [sys.executable, "-m", "nmt_cli", "train", *words]
-        training = subprocess.Popen(command, stdout=errors, stderr=errors, env=environment)
+        running = [sys.executable, "-m", "nmt_cli", command, *words]
+        process = subprocess.Popen(running, stdout=errors, stderr=errors, env=environment)
         is_stopped = False
         while True:
             try:
-                code = training.wait(timeout=2.0 if seconds is not None and seconds < 60 else EVERY)
+                code = process.wait(timeout=2.0 if seconds is not None and seconds < 60 else EVERY)
                 break
             except subprocess.TimeoutExpired:
-                used = before + _seconds_of(training.pid)
+                used = before + _seconds_of(process.pid)
                 if run.exists():
                     _clock(run).write_text(json.dumps(used), encoding="utf-8")
                 if seconds is not None and used >= seconds and not is_stopped:
-                    training.send_signal(signal.SIGTERM)
+                    process.send_signal(signal.SIGTERM)
                     is_stopped = True
-    # A training that somebody else stopped has not come to its end, though it exits like one stopped here.
+    # A command that somebody else stopped has not come to its end, though it exits like one stopped here.
     if code != 0 and not (is_stopped and code == 143):
-        raise SystemExit(f"ended ({code}): nmt train {' '.join(words)}\nits messages are in {log}")
+        raise SystemExit(f"ended ({code}): nmt {command} {' '.join(words)}\nits messages are in {log}")
 
 
 def _clock(run: Path) -> Path:
@@ -384,12 +402,12 @@ def _used(run: Path) -> float:
 
 
 def _seconds_of(process: int) -> float:
-    """Return the processor seconds of a process; 0 where it has ended."""
+    """Return the processor seconds of a process and of its children that have ended; 0 where it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _bare(sentence: str) -> str:

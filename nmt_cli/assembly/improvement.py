@@ -22,13 +22,15 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
 from nmt_cli.improve.estimate import Speed, TrialError, measure, table
-from nmt_cli.improve.plan import Amounts, final_models, plan
+from nmt_cli.improve.plan import Amounts, final_models, plan, translates_back
 from nmt_cli.improve.record import LOCK, Ledger, count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
 from nmt_cli.improve.stage_runner import run_stages
+from nmt_cli.improve.training import covers
 from nmt_cli.system.console import command_line, counted, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked
+from nmt_cli.text.direction import listed
 from nmt_cli.training.checkpoints import sign
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def improve_model(
         log(f"finished already; try: {told}")
         return
     _check(config, directory)
+    _check_reverse(config, recipe)
     amounts = _amounts_of_text(config)
     is_fixed = not recipe.resizes or config.training.init_from is not None or len(config.data.directions) > 1
     sizes = {} if is_fixed else _sizes_of_stages(config, recipe, amounts)
@@ -119,6 +122,35 @@ def _check(config: Config, directory: Path) -> None:
     _refuse_other_languages(config)
     if config.data.dev is None:
         warn("data.dev: is missing, so no training is stopped or chosen by a score")
+
+
+def _check_reverse(config: Config, recipe: Recipe) -> None:
+    """Refuse a model in `--reverse` that cannot translate the text back, or that leaves other text without a use."""
+    text, origin = config.data.monolingual, config.training.init_from
+    languages = {language for _, language in config.data.monolingual_files("target")}
+    back = tuple(one.exchanged for one in config.data.directions if one.target in languages)
+    if recipe.reverse is None:
+        if origin is not None and back and not covers(Path(origin), back):
+            warn(
+                f"training.init_from: {origin} does not translate {listed(back)}, so the training of the reverse "
+                f"direction begins with random weights, at the learning rate {config.training.learning_rate:g}. If "
+                "you have a model of the reverse direction, name it with --reverse"
+            )
+        return
+    if translates_back(config.data.directions):
+        raise InputError("--reverse: this model has its directions both ways, and translates back by itself")
+    if not back:
+        raise InputError("--reverse: translates text in the target language, and there is none (--target-text FILE)")
+    if text is not None and text.source and recipe.rounds == 1 and not recipe.distil:
+        raise InputError(
+            "--reverse: text in the source language teaches the reverse direction, which is not trained here; leave "
+            "out that text, or --reverse"
+        )
+    given = Experiment(Path(recipe.reverse))
+    known = given.config.data.directions
+    if missing := tuple(one for one in back if one not in known):
+        raise InputError(f"--reverse {given.directory}: translates {listed(known)}, not {listed(missing)}")
+    given.checkpoints.resolve("best")
 
 
 def _refuse_other_languages(config: Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -70,6 +71,14 @@ def improve(
             help="Keep the sizes of the configuration, instead of enlarging them for the additional text.",
         ),
     ] = False,
+    reverse: Annotated[
+        Path | None,
+        typer.Option(
+            "--reverse", metavar="DIR",
+            help="A model that translates the target text back in the first round, instead of one that is trained "
+            "for it.",
+        ),
+    ] = None,
     workers: Workers = None,
     dry_run: Annotated[
         bool,
@@ -87,7 +96,10 @@ def improve(
     from nmt_cli.assembly.improvement import improve_model
     from nmt_cli.improve.plan import Recipe
 
-    recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, resizes=not keep_sizes)
+    recipe = Recipe(
+        rounds, ensemble, distil, ratio, beam_size, sample,
+        resizes=not keep_sizes, reverse=None if reverse is None else os.path.realpath(reverse),
+    )  # fmt: skip
     texts = {"target": target_text or [], "source": source_text or []}
     named = [f"data.monolingual={json.dumps(texts, ensure_ascii=False)}"] if any(texts.values()) else []
     improve_model(config, [*(set_ or ()), *named], output, recipe, dry_run=dry_run, workers=workers)

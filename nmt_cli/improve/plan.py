@@ -47,6 +47,8 @@ class Recipe:
     resizes: bool = True
     """True to give a training on pairs and translated text larger sizes, if the configured ones are the usual ones for
     the pairs alone."""
+    reverse: str | None = None
+    """Absolute path of a model of the reverse directions, which translates back in the first round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ def plan(
     return _Planner(config, recipe, amounts, directory, sizes or {}, made or {}).stages()
 
 
+def translates_back(directions: Sequence[Direction]) -> bool:
+    """Return whether a model has each of its directions both ways, so that it can translate back by itself."""
+    return len(directions) > 1 and {direction.exchanged for direction in directions} == set(directions)
+
+
 def final_models(stages: Sequence[Stage]) -> list[Path]:
     """Return the model directories from which the result is chosen: those of all trainings with the last purpose."""
     return [stage.outputs[0] for stage in stages if stage.config is not None and stage.purpose == stages[-1].purpose]
@@ -107,9 +114,7 @@ class _Planner:
         sample = recipe.sample
         self._samples = sum(amounts.pairs) >= SAMPLE_FROM if sample is None else sample
         self._directions = config.data.directions
-        # A model of both ways between all of its languages translates back by itself.
-        both_ways = {direction.exchanged for direction in self._directions}
-        self._is_own_reverse = len(self._directions) > 1 and both_ways == set(self._directions)
+        self._is_own_reverse = translates_back(self._directions)
         # A training that goes out from another run keeps its tokenizer only if that needs no other symbols.
         self._tag = TAG if config.training.init_from is None else None
 
@@ -119,7 +124,7 @@ class _Planner:
         if self._is_own_reverse:  # all text is in a target language
             targets, sources = [*targets, *sources], []
         forward: list[Path] = []
-        if sources or self._is_own_reverse:
+        if self._is_own_reverse or (sources and not self._recipe.reverse):
             forward = [self._train("forward", "a first model", pairs, [])]
         made: list[Corpus] = []
         for number in range(1, self._recipe.rounds + 1):
@@ -211,12 +216,16 @@ class _Planner:
     def _translate_back(
         self, number: int, pairs: list[Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
     ) -> list[Corpus]:
-        """Train the reverse direction, also on translations by the models in `forward`, and translate the target text
-        with it; return the pairs. A model that has each direction both ways translates the target text itself."""
+        """Translate the target text into the source language, and return the pairs.
+
+        A model that has each direction both ways translates the text itself. Otherwise, the model in `Recipe.reverse`
+        does it in the first round, and else a model that is trained on the pairs and on translations by `forward`.
+        """
         begin = f"round {number}: "
         back = f"{begin}translate the target text back"
-        if self._is_own_reverse:
-            return self._translated(pairs, targets, forward, "back", "source", back, tag=self._tag)
+        given = [Path(self._recipe.reverse)] if self._recipe.reverse and number == 1 else []
+        if models := forward if self._is_own_reverse else given:
+            return self._translated(pairs, targets, models, "back", "source", back, tag=self._tag)
         taught: list[Corpus] = []
         if forward:
             # From the second round on the model knows more than the pairs, so that these too are worth translating.
@@ -275,8 +284,8 @@ class _Planner:
         options += ["--precision", "int8"] if recipe.int8 else []
         options += ["--device", "cpu" if recipe.int8 else training.device]
         options += ["--threads", str(training.threads)] if training.threads else []
-        if len(self._directions) > 1:
-            options += way.options
+        if len(self._directions) > 1 or self._recipe.reverse in map(str, models):
+            options += way.options  # the given model may have more directions
         named = [word for model in models for word in ("--model", str(model))]
         self._stages.append(
             Stage(

@@ -28,6 +28,7 @@ PLAN = "plan.json"
 OPTIONS = {
     "rounds": "--rounds", "ensemble": "--ensemble", "distil": "--distil", "ratio": "--ratio",
     "beam_size": "--beam-size", "sample": "--sample", "int8": "training.device", "resizes": "--keep-sizes",
+    "reverse": "--reverse",
 }  # fmt: skip
 Hashes = dict[str, str]
 
@@ -263,7 +264,11 @@ class Provenance:
                         if name in stage["outputs"]]  # fmt: skip
                 stages[stage["name"]] = f"{stage['purpose']}{': ' if kept else ''}{', '.join(kept)}"
                 stages[f"  {stage['name'][:2]} command"] = stage["command"]
-            recipe = {key.replace("_", " "): _as_text(value) for key, value in values["recipe"].items()}
+            recipe = {
+                key.replace("_", " "): _as_text(value)
+                for key, value in values["recipe"].items()
+                if value is not None or key == "sample"
+            }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise self._damaged() from error
         return {"improved with": recipe, "improved from": texts, "stages": {**stages, "model of": values["model"]}}

@@ -149,7 +149,7 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
-def _covers(run: Path, directions: Sequence[Direction]) -> bool:
+def covers(run: Path, directions: Sequence[Direction]) -> bool:
     """Return whether the model of a run has several directions, with all of `directions` among them."""
     origin = Experiment(run)
     if not origin.config_path.is_file():  # as whoever trains will say
@@ -173,7 +173,7 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
         chosen = next(one for one in directions if str(one.exchanged) == training["early_stopping_direction"])
         training["early_stopping_direction"] = str(chosen)
     origin = training["init_from"]
-    if origin is not None and not _covers(Path(origin), directions):
+    if origin is not None and not covers(Path(origin), directions):
         training["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
         # Several directions are scored by their languages.

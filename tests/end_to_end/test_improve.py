@@ -109,6 +109,56 @@ def test_a_model_of_both_ways_learns_from_what_it_translates_back_itself(here, i
     assert (translated.code, len(translated.lines)) == (0, 1), translated.err
 
 
+def reverse_model(here: Path) -> Path:
+    """Train a model from French to English, and return its directory."""
+    text = (here / "config.yaml").read_text(encoding="utf-8")
+    values = yaml.safe_load(text.replace(f"{here}/run", f"{here}/reverse"))
+    data = values["data"]
+    del data["monolingual"]
+    for pair in (data, data["train"][0], data["dev"]):
+        for one, other in (("source", "target"), ("source_lang", "target_lang")):
+            if one in pair:
+                pair[one], pair[other] = pair[other], pair[one]
+    (here / "reverse.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert run_here("train", "--config", str(here / "reverse.yaml"), *QUICK).code == 0
+    return here / "reverse"
+
+
+@pytest.mark.slow
+def test_a_given_model_translates_the_text_back_and_none_is_trained_for_it(here, inside):
+    reverse = reverse_model(here)
+    done = improve(here, "--reverse", reverse)
+    assert done.code == 0, done.err
+    assert inside.ran == ["clean", "clean", "translate", "clean", "train"]
+    back = here / "run-improved/stages/03-back-translate/translated.en"
+    text = (here / "run-improved/stages/02-text/text.fr").read_bytes()
+    by_hand = run_here("translate", "--model", str(reverse), "--beam-size", "5", "--precision", "int8", stdin=text)
+    assert back.read_bytes() == by_hand.out
+    told = run_here("inspect", str(here / "run-improved"))
+    assert f"reverse {reverse}" in re.sub(r" +", " ", told.out.decode())
+    changed = improve(here)
+    assert (changed.code, "these differ: --reverse" in changed.err) == (2, True), changed.err
+
+
+def test_a_model_that_cannot_translate_back_is_refused(here, inside):
+    (here / "mono.de").write_text("Hallo.\n")
+    text = (here / "config.yaml").read_text(encoding="utf-8")
+    run = here / "other"
+    run.mkdir()
+    (run / "config.yaml").write_text(text.replace(f"{here}/run", str(run)), encoding="utf-8")
+    for given, told in (
+        (here / "none", "none: there is no such model directory"),
+        (run, "other: translates en-fr, not fr-en"),
+    ):
+        refused = improve(here, "--reverse", given)
+        assert (refused.code, told in refused.err) == (2, True), refused.err
+    refused = improve(here, "--reverse", run, "--source-text", here / "mono.en")
+    assert (refused.code, "there is none (--target-text FILE)" in refused.err) == (2, True), refused.err
+    refused = improve(here, "--reverse", run, "--source-text", here / "mono.en", "--target-text", here / "mono.fr")
+    assert (refused.code, "leave out that text, or --reverse" in refused.err) == (2, True), refused.err
+    assert inside.ran == []
+
+
 def test_text_in_the_other_language_is_refused_and_may_be_named_by_an_option(here, inside):
     refused = improve(here, "--target-text", here / "mono.en")
     assert refused.code == 2

@@ -289,6 +289,27 @@ def test_several_directions_are_exchanged_together_and_text_goes_back_into_each_
     assert not any(word.endswith((".vi", ".fr")) for word in text.arguments)
 
 
+def test_a_given_reverse_model_translates_back_in_the_first_round_and_is_trained_in_the_second():
+    found = stages(Recipe(rounds=2, reverse="/work/many"))
+    assert [stage.name.partition("-")[2] for stage in found] == [
+        "pairs", "text", "back-translate", "back", "forward",
+        "forth-translate", "forth", "reverse", "back-translate", "back", "forward",
+    ]  # fmt: skip
+    first, _, second = (stage for stage in found if stage.arguments[0] == "translate")
+    assert Path("/work/many") in first.inputs
+    assert first.arguments[-4:] == ("--source-lang", "de", "--target-lang", "en")  # it may have more directions
+    assert Path("/work/many") not in second.inputs
+    assert "--source-lang" not in second.arguments
+
+
+def test_text_in_the_source_language_waits_for_the_second_round_where_the_reverse_model_is_given():
+    amounts = Amounts((1_000,), (10_000,), (500,))
+    found = stages(Recipe(rounds=2, reverse="/work/many"), amounts, data=DATA_OF_BOTH)
+    assert [stage.name.partition("-")[2] for stage in found][:4] == ["pairs", "text", "text", "back-translate"]
+    reverse = next(stage for stage in trained(found) if stage.name.endswith("reverse"))
+    assert any("forth" in corpus.source for corpus in reverse.config.data.train)
+
+
 def test_a_model_of_both_ways_translates_back_by_itself():
     both = [("vi", "en"), ("en", "vi")]
     texts = {"target": [{"text": "/d/m.en", "lang": "en"}], "source": [{"text": "/d/m.vi", "lang": "vi"}]}
