@@ -228,7 +228,7 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
     A lone CR ends a line if `universal` is true, or if it is None and most lines end in CR.
 
     Raises:
-        InputError: a line is not valid in the encoding, or has `MAX_LINE_CHARACTERS` or more.
+        InputError: a line is not valid in the encoding, or has more than `MAX_LINE_CHARACTERS`.
     """
     newline = "" if (facts.line_ends in ("CR", "mostly CR") if universal is None else universal) else "\n"
     with given.open() as stream:
@@ -238,9 +238,9 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
         )  # fmt: skip
         number = 0
         try:
-            while line := reader.readline(MAX_LINE_CHARACTERS):
+            while line := reader.readline(MAX_LINE_CHARACTERS + 1):
                 number += 1
-                if len(line) == MAX_LINE_CHARACTERS:
+                if len(line) > MAX_LINE_CHARACTERS:
                     raise InputError(
                         f"{given.name}:{number}: the line is longer than {MAX_LINE_CHARACTERS:,} characters"
                     )

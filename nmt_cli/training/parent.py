@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_tensors
 from nmt_cli.training.checkpoints import load_parameters, parameters_of
 
@@ -46,14 +47,21 @@ def load_parent(
         parent_pieces: the parent's pieces of both sides.
 
     Raises:
-        ModelError: the parent has other parameters, or sizes that differ in more than the vocabularies.
+        ModelError: the parent has other parameters, sizes that differ in more than the vocabularies, or other numbers
+            of rows than its tokenizer has pieces.
     """
     rows = [_shared_rows(own, theirs) for own, theirs in zip(pieces, parent_pieces, strict=True)]
     tensors = dict(read_tensors(path))
     merged: dict[str, Tensor] = {}
     for name, first in parameters_of(model).items():
         if name in SOURCE_ROWS + TARGET_ROWS and name in tensors:
-            ours, theirs = rows[name in TARGET_ROWS]
+            side = name in TARGET_ROWS
+            (ours, theirs), num_pieces = rows[side], len(parent_pieces[side])
+            if tensors[name].shape[:1] != (num_pieces,):
+                raise ModelError(
+                    f"{path}: {name} has the shape {list(tensors[name].shape)}, but the tokenizer of this run has "
+                    f"{num_pieces:,} pieces; the model is damaged"
+                )
             merged[name] = _with_rows(first, tensors[name], ours, theirs)
     load_parameters(model, path, replaced=merged)
     return SharedPieces(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
@@ -71,7 +79,7 @@ def _with_rows(first: Tensor, parent: Tensor, ours: Sequence[int], theirs: Seque
 
     If they do not fit, return `parent` itself, for `load_parameters` to refuse.
     """
-    if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32 or max(theirs, default=0) >= len(parent):
+    if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32:
         return parent  # whose sizes are refused with the others
     merged = first.clone()
     merged[list(ours)] = parent[list(theirs)]

@@ -5,6 +5,8 @@ import codecs
 import pytest
 from importing_here import imported
 
+from nmt_cli.formats import encoding
+from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import misread_lines, utf16_encoding, xml_format
 from nmt_cli.system.errors import InputError
 
@@ -164,3 +166,16 @@ def test_bytes_of_characters_that_a_catalogue_escapes_are_these_characters(tmp_p
     )
     assert imported(path).pairs[0] == ("coffee", "café noir")
     assert imported(path).pairs[1][1].startswith("thé")
+
+
+def test_a_line_of_the_greatest_length_is_read_and_a_longer_one_refused(monkeypatch):
+    """Seen to be refused at the greatest length, as longer than it."""
+    monkeypatch.setattr(encoding, "MAX_LINE_CHARACTERS", 5)
+
+    def lines(text):
+        facts = encoding.TextFacts("UTF-8", "utf-8", "LF")
+        return list(encoding.read_lines(Input("a.txt", data=text.encode()), facts))
+
+    assert lines("abcd\nabcde") == ["abcd\n", "abcde"]
+    with pytest.raises(InputError, match="a.txt:2: the line is longer than 5 characters"):
+        lines("abc\nabcdef\n")
