@@ -15,7 +15,7 @@ from nmt_cli.assembly.epoch import updates_of_text
 from nmt_cli.assembly.imported_pairs import imported
 from nmt_cli.assembly.named_files import refuse_odd_languages
 from nmt_cli.assembly.new_configuration import check_output, run_name
-from nmt_cli.corpora.holdout import Split, hold_out_of_each
+from nmt_cli.corpora.holdout import Split, Undivided, hold_out
 from nmt_cli.corpora.survey import survey
 from nmt_cli.corpora.template import Header, Plan, configuration, data_directory, warn_of_few_pairs, warn_of_small_dev
 from nmt_cli.data.lines import is_special_file
@@ -127,11 +127,13 @@ def _write(
             warn_of_few_pairs(one.num_whole)
         with open_new_outputs([output, *new]) as (config_file, *files):
             both_sides = list(zip(files[::2], files[1::2], strict=True))
-            splits = hold_out_of_each(
-                [(corpus, text.direction) for corpus, text in zip(corpora, texts, strict=True)],
-                sizes=[one.num_whole for one in surveys], seed=header.seed,
-                train=both_sides[: len(texts)], dev=both_sides[len(texts) :],
-            )  # fmt: skip
+            undivided = [
+                Undivided([corpus], text.direction, one.num_whole, train=train, dev=dev)
+                for corpus, text, one, train, dev in zip(
+                    corpora, texts, surveys, both_sides[: len(texts)], both_sides[len(texts) :], strict=True
+                )
+            ]
+            splits = hold_out(undivided, seed=header.seed)
             _log_splits(texts, splits)
             plan = _plan(texts, directions, paths, splits)
             count = partial(

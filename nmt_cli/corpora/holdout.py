@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -32,67 +32,55 @@ def number_to_hold_out(num_pairs: int) -> int:
     return max(1, min(MAX_HELD_OUT, int(num_pairs * HELD_OUT_SHARE)))
 
 
-def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files, train: Files) -> Split:
-    """Write pairs drawn by `seed` to `dev` and the others to `train`, both in their order; return their numbers.
+@dataclass(frozen=True, slots=True)
+class Undivided:
+    """A text of pairs in one direction, and the files into which it is divided."""
 
-    The pairs are drawn from the `num_whole` pairs with text on both sides. A pair goes into neither file if it has the
-    source or the target of a held-out pair (white space around it aside), if a side has no text, or if it is not UTF-8.
-    Only the held-out pairs are kept in memory.
+    corpora: Sequence[Corpus]
+    direction: tuple[str, str]
+    """Source and target language."""
+    num_whole: int
+    """Number of pairs with text on both sides."""
+    dev: Files
+    train: Files
+
+
+def hold_out(texts: Sequence[Undivided], *, seed: int) -> list[Split]:
+    """Write pairs of each text drawn by `seed` to `dev` and the others to `train`, in their order; return their
+    numbers.
+
+    The pairs are drawn from those with text on both sides. A pair goes into neither file if one of its sentences (white
+    space around it aside) is in a held-out pair of any of the texts in the same language, because a sentence may have
+    translations in several languages; if a side has no text; or if it is not UTF-8. Only the held-out pairs are kept in
+    memory.
     """
-    drawn = set(random.Random(seed).sample(range(num_whole), number_to_hold_out(num_whole)))
-    held_out = {ordinal: pair for ordinal, pair in _numbered(corpora) if ordinal in drawn}
-    sources = {pair.source.strip() for pair in held_out.values()}
-    targets = {pair.target.strip() for pair in held_out.values()}
+    held_out: list[dict[int, Pair]] = []
+    sentences: dict[str, set[str]] = {}
+    for text in texts:
+        drawn = set(random.Random(seed).sample(range(text.num_whole), number_to_hold_out(text.num_whole)))
+        held_out.append({ordinal: pair for ordinal, pair in _numbered(text.corpora) if ordinal in drawn})
+        for pair in held_out[-1].values():
+            for language, sentence in zip(text.direction, (pair.source, pair.target), strict=True):
+                sentences.setdefault(language, set()).add(sentence.strip())
+    return [_split(text, own, sentences) for text, own in zip(texts, held_out, strict=True)]
+
+
+def _split(text: Undivided, held_out: Mapping[int, Pair], sentences: Mapping[str, set[str]]) -> Split:
+    """Write the pairs of a text to its files. `sentences` has, by language, those that must not be trained on."""
     split = Split()
-    for ordinal, pair in _numbered(corpora):
+    sources, targets = (sentences[language] for language in text.direction)
+    for ordinal, pair in _numbered(text.corpora):
         if ordinal in held_out:
             split.held_out += 1
-            _write(dev, pair)
+            _write(text.dev, pair)
         elif not is_whole(pair):
             split.without_text += 1
         elif pair.source.strip() in sources or pair.target.strip() in targets:
             split.left_out += 1
         else:
             split.training += 1
-            _write(train, pair)
+            _write(text.train, pair)
     return split
-
-
-def hold_out_of_each(
-    corpora: Sequence[tuple[Corpus, tuple[str, str]]], *, sizes: Sequence[int], seed: int,
-    dev: Sequence[Files], train: Sequence[Files],
-) -> list[Split]:  # fmt: skip
-    """Split each corpus as `hold_out` does; `corpora` has each corpus with its source and target language.
-
-    No training pair of any corpus has a sentence that is in a held-out pair of any corpus in the same language, because
-    a sentence may have translations in several languages. `sizes` are the numbers of pairs of each corpus with text on
-    both sides.
-    """
-    held_out: list[dict[int, Pair]] = []
-    sentences: dict[str, set[str]] = {}
-    for (corpus, languages), num_whole in zip(corpora, sizes, strict=True):
-        drawn = set(random.Random(seed).sample(range(num_whole), number_to_hold_out(num_whole)))
-        held_out.append({ordinal: pair for ordinal, pair in _numbered([corpus]) if ordinal in drawn})
-        for pair in held_out[-1].values():
-            for language, text in zip(languages, (pair.source, pair.target), strict=True):
-                sentences.setdefault(language, set()).add(text.strip())
-    splits = []
-    for (corpus, languages), own, dev_files, train_files in zip(corpora, held_out, dev, train, strict=True):
-        split = Split()
-        known = [sentences[language] for language in languages]
-        for ordinal, pair in _numbered([corpus]):
-            if ordinal in own:
-                split.held_out += 1
-                _write(dev_files, pair)
-            elif not is_whole(pair):
-                split.without_text += 1
-            elif pair.source.strip() in known[0] or pair.target.strip() in known[1]:
-                split.left_out += 1
-            else:
-                split.training += 1
-                _write(train_files, pair)
-        splits.append(split)
-    return splits
 
 
 def _numbered(corpora: Sequence[Corpus]) -> Iterator[tuple[int, Pair]]:

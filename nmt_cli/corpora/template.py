@@ -11,7 +11,7 @@ from string import Template
 from nmt_cli.config.loader import validate
 from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml, scalar
-from nmt_cli.corpora.holdout import hold_out
+from nmt_cli.corpora.holdout import Undivided, hold_out
 from nmt_cli.corpora.sizes import Sizes, sizes_for
 from nmt_cli.corpora.survey import TextSurvey
 from nmt_cli.data.output import open_new_outputs
@@ -109,10 +109,10 @@ def write_with_held_out(
     # A name that cannot be written is found before the work.
     configuration(header, Plan([train], text.num_whole, dev, ""), text)
     with directory_for(directory), open_new_outputs([output, *paths]) as (config_file, *files):
-        split = hold_out(
-            corpora, num_whole=text.num_whole, seed=header.seed,
-            dev=(files[0], files[1]), train=(files[2], files[3]),
-        )  # fmt: skip
+        undivided = Undivided(
+            corpora, ("source", "target"), text.num_whole, dev=(files[0], files[1]), train=(files[2], files[3])
+        )
+        (split,) = hold_out([undivided], seed=header.seed)
         if not split.training:
             raise InputError(
                 f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "

@@ -284,7 +284,8 @@ class _Planner:
         options += ["--precision", "int8"] if recipe.int8 else []
         options += ["--device", "cpu" if recipe.int8 else training.device]
         options += ["--threads", str(training.threads)] if training.threads else []
-        if len(self._directions) > 1 or self._recipe.reverse in map(str, models):
+        reverse = self._recipe.reverse
+        if len(self._directions) > 1 or (reverse is not None and Path(reverse) in models):
             options += way.options  # the given model may have more directions
         named = [word for model in models for word in ("--model", str(model))]
         self._stages.append(
