@@ -28,8 +28,18 @@ from nmt_cli.config.loader import load_config
 from nmt_cli.data.batch import Batch
 from nmt_cli.model import attention, encoder, lexical
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.model.noise import Noise
-from nmt_cli.ops import additive, cross_entropy, deferred, gru, log_softmax, loop_product, matmul, native, reading
+from nmt_cli.model.dropout import Noise
+from nmt_cli.ops import (
+    additive,
+    cross_entropy,
+    deferred_gradients,
+    gru,
+    log_softmax,
+    loop_product,
+    matmul,
+    native,
+    step_layout,
+)
 from nmt_cli.search import beam
 from nmt_cli.system.memory import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
@@ -112,21 +122,21 @@ ACCELERATIONS: dict[str, Off] = {
     "kernel: cross-entropy": lambda: patch.object(cross_entropy, "_KernelSoftmax", cross_entropy._FormulaSoftmax),
     "kernel: log-softmax and fold": lambda: patch.object(log_softmax, "native", NO_KERNELS),
     "best pieces by folding": lambda: patch.object(beam, "best_extensions", plain_best),
-    "float32 products by oneDNN": lambda: patch.object(matmul, "_is_for_onednn", lambda *_: False),
+    "float32 products by oneDNN": lambda: patch.object(matmul, "_can_use_onednn", lambda *_: False),
     "rows padded in bfloat16": lambda: all_of(
-        *(patch.object(module, "missing_rows", lambda *_: 0) for module in (matmul, deferred)),
+        *(patch.object(module, "num_padding_rows", lambda *_: 0) for module in (matmul, deferred_gradients)),
     ),
-    "inputs in one product": lambda: patch.object(loop_product, "LoopInputs", product_of_each_step),
+    "inputs in one product": lambda: patch.object(loop_product, "LoopProducts", product_of_each_step),
     "deferred gradients of annotations": lambda: all_of(
         patch.object(attention, "WeightedSums", plain_sum),
         patch.object(attention, "InnerProducts", plain_inner),
     ),
     "cross-entropy in chunks": lambda: patch("nmt_cli.training.loss.cross_entropy", plain_cross_entropy),
     "gradient of the reversal": lambda: all_of(
-        *(patch.object(module, "reversed_in_time", plain_reversal) for module in (encoder, reading))
+        *(patch.object(module, "reverse_sequence", plain_reversal) for module in (encoder, step_layout))
     ),
-    "waiting sentences join a search": lambda: patch.object(beam, "REFILL", 1),
-    "rows of a source share its memory": lambda: patch.object(attention.GlobalAttention, "shares_sources", False),
+    "waiting sentences join a search": lambda: patch.object(beam, "REFILL_DIVISOR", 1),
+    "rows of a source share its memory": lambda: patch.object(attention.GlobalAttention, "can_share_sources", False),
 }
 TRAINING = [name for name in ACCELERATIONS if name not in ("waiting sentences join a search", "best pieces by folding",
             "rows of a source share its memory", "kernel: log-softmax and fold")]  # fmt: skip

@@ -16,40 +16,40 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.assembly.named_files import read_parallel
+from nmt_cli.assembly.file_checks import read_parallel
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.confidence.calibration import Calibration, Origin
 from nmt_cli.confidence.features import FEATURES, GROUPS
-from nmt_cli.confidence.fitting import Labelled, fit
-from nmt_cli.confidence.logistic import Logistic
+from nmt_cli.confidence.fitting import LabelledLine, fit
+from nmt_cli.confidence.logistic import LogisticRegression
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.translator import Translator
 
-Values = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A translated text with the labels of its words."""
 
-    lines: list[Labelled]
-    chrf: Values
+    lines: list[LabelledLine]
+    chrf: FloatArray
     """chrF of each line."""
     seconds: float
     """Time of the processor."""
 
     @property
-    def features(self) -> Values:
+    def features(self) -> FloatArray:
         """A row for each word of all lines."""
         return np.concatenate([line.features for line in self.lines])
 
     @property
-    def labels(self) -> Values:
+    def labels(self) -> FloatArray:
         """1 for each correct word."""
-        return np.array([word for line in self.lines for word in line.words], dtype=float)
+        return np.array([word for line in self.lines for word in line.word_labels], dtype=float)
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def translated(translator: Translator, files: Sequence[str]) -> Text:
     seconds = time.process_time() - began
     for one, reference in zip(found, references, strict=True):
         if one.features is not None and len(one.features):
-            lines.append(Labelled.of(one.features, one.log_prob, one.text, reference))
+            lines.append(LabelledLine.of(one.features, one.log_prob, one.text, reference))
             chrf.append(score_corpus([one.text], [[reference]], metrics=("chrf",))[0].score)
     return Text(lines, np.array(chrf), seconds)
 
@@ -94,7 +94,7 @@ def by_features(dev: Text, test: Text) -> None:
     """Print what each group of features adds, and what all lack without it."""
 
     def row(name: str, columns: list[int]) -> None:
-        found = Logistic.fit(dev.features[:, columns], dev.labels).probabilities(test.features[:, columns])
+        found = LogisticRegression.fit(dev.features[:, columns], dev.labels).probabilities(test.features[:, columns])
         nll = -np.log(np.where(test.labels > 0.5, found, 1 - found)).mean()
         print(
             f"| {name} | {area_under_roc(found, test.labels):.4f} | {calibration_error(found, test.labels):.4f} | "
@@ -123,7 +123,7 @@ def calibrated(dev: Text) -> Calibration:
 def by_bins(dev: Text, test: Text) -> None:
     """Print how many words have a confidence, and how many of these are correct."""
     calibration = calibrated(dev)
-    found = np.array([value for line in test.lines for value in calibration.of_words(line.features)])
+    found = np.array([value for line in test.lines for value in calibration.word_confidence(line.features)])
     quality = calibration.quality
     print(
         f"Cross-validated on the dev set: area {quality['area_under_roc']:.4f}, calibration error "
@@ -145,15 +145,15 @@ def by_bins(dev: Text, test: Text) -> None:
 def of_lines(dev: Text, test: Text) -> None:
     """Print how the confidence of lines goes with their quality."""
     calibration, lines = calibrated(dev), test.lines
-    words = [calibration.of_words(line.features) for line in lines]
+    words = [calibration.word_confidence(line.features) for line in lines]
     labels = np.array([line.is_correct for line in lines], dtype=float)
-    share = np.array([np.mean(line.words) for line in lines])
+    share = np.array([np.mean(line.word_labels) for line in lines])
     given = {
         "confidence": np.array(
-            [calibration.of_line(own, line.log_prob) for own, line in zip(words, lines, strict=True)]
+            [calibration.line_confidence(own, line.log_prob) for own, line in zip(words, lines, strict=True)]
         ),
         "mean of word_confidence": np.array([np.mean(own) for own in words]),
-        "log-probability per word": np.array([line.log_prob / len(line.words) for line in lines]),
+        "log-probability per word": np.array([line.log_prob / len(line.word_labels) for line in lines]),
     }
     print(f"{labels.mean():.1%} of the lines need no edit.\n")
     print(
@@ -170,10 +170,10 @@ def of_lines(dev: Text, test: Text) -> None:
     print()
 
 
-def ranks(values: Values) -> Values:
+def ranks(values: FloatArray) -> FloatArray:
     """Return the rank of each value, the mean of their ranks for equal ones."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean: Values = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    mean: FloatArray = (np.cumsum(counts) - (counts - 1) / 2)[places]
     return mean
 
 

@@ -23,7 +23,7 @@ from nmt_cli.data.batch import Batch
 from nmt_cli.system.distributed import World, make_deterministic
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.training.update import Backward, MicroBatch, Objective
+from nmt_cli.training.update import BackwardPass, MicroBatch, Objective
 
 TOKENS = (16_000, 1_000)
 LOSS = TranslationLoss(label_smoothing=0.1)
@@ -66,19 +66,19 @@ def measured(device: torch.device, sizes: Mapping[str, int], *, rounds: int, num
     """Return the median speed of updates as `nmt train` makes them."""
     batches = [captions(seed, sizes) for seed in range(num_batches)]
     model = our_model(sizes).to(device)
-    update = stepping(model, Backward(Objective(model, LOSS), World(device)), device)
+    update = stepping(model, BackwardPass(Objective(model, LOSS), World(device)), device)
     timed(device, update, batches)
     seconds = statistics.median(timed(device, update, batches) for _ in range(rounds))
     return Speed(sum(batch.num_target_tokens for batch in batches) / seconds, len(batches) / seconds)
 
 
-def stepping(model: torch.nn.Module, backward: Backward, device: torch.device) -> Update:
+def stepping(model: torch.nn.Module, backward: BackwardPass, device: torch.device) -> Update:
     """Forward and backward pass, clipping, a look at loss and gradient, and the optimizer."""
     optimizer = build_optimizer("adam", model.parameters(), learning_rate=1e-4)
 
     def update(batch: Batch) -> float:
-        backward.clear()
-        nll_sum = backward(MicroBatch(batch.sent(device), batch.num_target_tokens, seed=1, bf16=True))
+        backward.zero_grad()
+        nll_sum = backward(MicroBatch(batch.to_async(device), batch.num_target_tokens, seed=1, bf16=True))
         norm_sum = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         nll, norm = torch.stack([nll_sum, norm_sum.double()]).tolist()
         assert math.isfinite(nll)

@@ -24,8 +24,8 @@ from xml.parsers import expat
 
 from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.formats.contents import ENDINGS
 from nmt_cli.formats.po import plural_rule
+from nmt_cli.formats.readers import ENDINGS
 from nmt_cli.normalization.code_finder import CodeFinder
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
@@ -79,7 +79,7 @@ def _copied_messages(data: bytes) -> Iterator[bytes]:
                     CodeFinder().counts(b"".join(text).decode()) for text in (sources[b"msgid"], source)
                 )
                 is_of_one = name == b"msgstr[%d]" % rule.one and rule.num_forms != 1
-                if is_of_one and (rule.is_for_few or singular == plural):
+                if is_of_one and (rule.is_singular_only or singular == plural):
                     source = sources[b"msgid"]
                 yield from [line] if is_header else [name + found[2], *source]
                 continue
@@ -137,8 +137,8 @@ def with_model(roots: Sequence[Path], translate: Callable[[Sequence[str]], Itera
             continue
         totals[f"{kind} files"] += 1
         totals["segments"] += done.counts.segments
-        totals["segments with a placeholder put back"] += done.counts.put_back
-        totals["segments with a sentence kept"] += done.counts.kept
+        totals["segments with a placeholder put back"] += done.counts.num_repaired
+        totals["segments with a sentence kept"] += done.counts.num_untranslated
         if kind in (".po", ".pot"):
             before, after = (msgfmt_complaints(content) for content in (data, done.content))
             if after:

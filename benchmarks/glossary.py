@@ -20,9 +20,9 @@ from pathlib import Path
 
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.scoring import score_corpus
-from nmt_cli.translation.glossary import Entry, Glossary, Match
-from nmt_cli.translation.results import Translated, Translation
-from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.glossary import Entry, Glossary, TermMatch
+from nmt_cli.translation.results import TranslatedLine, Translation
+from nmt_cli.translation.terms import TermEncoder
 from nmt_cli.translation.translator import Translator
 
 Glossaries = Sequence[Glossary]
@@ -38,7 +38,7 @@ class EachLine(Glossary):
         super().__init__("all", tuple(every))
         object.__setattr__(self, "_of_line", iter(glossaries))
 
-    def matches(self, text: str) -> list[Match]:
+    def matches(self, text: str) -> list[TermMatch]:
         return next(self._of_line).matches(text)
 
 
@@ -98,7 +98,7 @@ class Seen:
     """The same in the output without terms."""
 
 
-def look(outputs: Sequence[Translated], plain: Sequence[str], references: Sequence[str]) -> Seen:
+def look(outputs: Sequence[TranslatedLine], plain: Sequence[str], references: Sequence[str]) -> Seen:
     """Count terms in translations that have soft alignments."""
     seen = Seen()
     for output, before, reference in zip(outputs, plain, references, strict=True):
@@ -136,7 +136,7 @@ def _looks_at(best: Translation, target: tuple[int, int], source: tuple[int, int
     return source[0] <= int(weights[target[0] : target[1]].mean(axis=0).argmax()) < source[1]
 
 
-def translated(translator: Translator, lines: Sequence[str]) -> tuple[list[Translated], float]:
+def translated(translator: Translator, lines: Sequence[str]) -> tuple[list[TranslatedLine], float]:
     """Return translations, and the seconds of the processor that they took."""
     translator.counts.lines = 0
     began = time.process_time()
@@ -209,7 +209,7 @@ def main() -> None:
         if options.lists and name not in options.lists:
             continue
         terms = EachLine(glossaries)
-        translator.terms = TermFinder(translator.tokenizers, terms)
+        translator.terms = TermEncoder(translator.tokenizers, terms)
         translator.normalizer = translator.normalizer.with_glossary(terms)
         outputs, own_seconds = translated(translator, sources)
         seen = look(outputs, plain, references)

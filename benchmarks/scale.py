@@ -142,11 +142,11 @@ def show_batches(directory: Path, pairs: int, rounds: int) -> None:
         store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
         weights=[1.0], batch_size=BATCH_SIZE, batch_type="tokens", seed=1,
     )  # fmt: skip
-    middle = Cursor(3, int(sampler.batches_an_epoch() / 200), 0)
+    middle = Cursor(3, int(sampler.batches_per_epoch() / 200), 0)
     firsts, batches = [], []
     for _ in range(rounds):
         began = time.monotonic()
-        drawn = sampler.from_cursor(middle)
+        drawn = sampler.batches_from(middle)
         make(first := next(drawn), 1, range(len(first.pairs)))
         firsts.append(time.monotonic() - began)
         began = time.monotonic()

@@ -138,20 +138,20 @@ def requests_of(lines: Sequence[str], size: int) -> list[Sequence[str]]:
 def search_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
     """Compare the sentences per second of processor time of many clients of a worker with those of a file."""
     from nmt_cli.assembly.trained_translator import open_translator
-    from nmt_cli.serve.search import Search
-    from nmt_cli.system.workers import Threads
-    from nmt_cli.translation.sentence_tasks import Wanted
+    from nmt_cli.serve.backend import TranslationBackend
+    from nmt_cli.system.workers import ThreadLauncher
+    from nmt_cli.translation.sentence_tasks import RequestOptions
     from nmt_cli.translation.shared_search import SharedSearch
 
     translator = open_translator([asked.model], threads=asked.threads)
     work = SharedSearch([translator], lambda _: work)
-    search = Search(Threads(lambda: work), 1, workers=1, max_waiting=len(lines), lost=lambda: None)
+    search = TranslationBackend(ThreadLauncher(lambda: work), 1, workers=1, max_waiting=len(lines), lost=lambda: None)
     (engine,) = search.engines
     requests = requests_of(lines, asked.request_lines)
 
     def of_clients() -> list[str]:
         def ask(request: Sequence[str]) -> list[str]:
-            return [found.translations[0].text for found in engine.translate(request, Wanted())]
+            return [found.translations[0].text for found in engine.translate(request, RequestOptions())]
 
         with ThreadPoolExecutor(asked.clients) as pool:
             return sorted(text for own in pool.map(ask, requests) for text in own)

@@ -38,7 +38,7 @@ from nmt_cli.config.schema import DecodingConfig
 from nmt_cli.data.batch import Batch, make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
 from nmt_cli.search.beam import NewSentences, beam_search
@@ -46,7 +46,7 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.translation.rows import MULTIPLE, padded_width
+from nmt_cli.translation.rows import PADDING_MULTIPLE, padded_width
 from nmt_cli.translation.shortlist import Shortlist
 from nmt_cli.translation.step_model import TrainedModels
 
@@ -366,7 +366,7 @@ def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
             return None
         numbers, some = zip(*taken, strict=True)
         # An untrained model does not end by itself: every output is as long as its source, in both models.
-        state = models.start(pad_sources(some, multiple=MULTIPLE), 1)
+        state = models.start(pad_sources(some, multiple=PADDING_MULTIPLE), 1)
         return NewSentences(numbers, list(map(len, some)), state, [False] * len(some))
 
     vocabulary, options = Vocabulary(BOS, EOS, (PAD, EOS)), DecodingOptions(beam_size=beam)

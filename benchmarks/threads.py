@@ -203,15 +203,15 @@ def work(row: Row, seconds: float) -> None:
         taken, after = time.perf_counter() - began, usage()
         used = 0.0
         if before is not None and after is not None:
-            used = (after.everybody - before.everybody - after.own + before.own) / taken
+            used = (after.total_seconds - before.total_seconds - after.process_seconds + before.process_seconds) / taken
         found = {"speed": done / taken, "threads": torch.get_num_threads(), "used_by_others": used}
         print(json.dumps(found), flush=True)
 
 
 def chosen_threads(units: Callable[[], int]) -> None:
-    from nmt_cli.assembly.measured import fastest_threads
+    from nmt_cli.assembly.measured_settings import set_fastest_threads
 
-    fastest_threads(units)
+    set_fastest_threads(units)
 
 
 def training(row: Row) -> Callable[[], int]:
@@ -222,7 +222,7 @@ def training(row: Row) -> Callable[[], int]:
     from nmt_cli.config.loader import load_config
     from nmt_cli.config.model import ModelConfig
     from nmt_cli.model.build import build_model, initialize
-    from nmt_cli.model.noise import Noise
+    from nmt_cli.model.dropout import Noise
     from nmt_cli.training.loss import TranslationLoss
 
     config = load_config(RECIPE)

@@ -24,9 +24,9 @@ from functools import partial
 from itertools import repeat
 from pathlib import Path
 
-from nmt_cli.system.workers import OneByOne, Zygote, called
+from nmt_cli.system.workers import SequentialTaskLoop, ZygoteLauncher, import_and_call
 from nmt_cli.translation.counts import Counts
-from nmt_cli.translation.line_tasks import LineResult, LineTask, numbered, translated
+from nmt_cli.translation.line_tasks import LineResult, LineTask, number_windows, translate_windows
 from nmt_cli.translation.pool import Pool
 from nmt_cli.translation.windows import windows_of_list
 
@@ -181,12 +181,12 @@ def children(pid: int) -> list[int]:
 def parents_speed(lines: Sequence[bytes]) -> float:
     """Return the lines/s that a parent reads, sends, takes back in order and writes, per second of its own time."""
     with (
-        Pool(Zygote(partial(called, "benchmarks.workers", "build_echo")), workers=2) as pool,
+        Pool(ZygoteLauncher(partial(import_and_call, "benchmarks.workers", "build_echo")), workers=2) as pool,
         open(os.devnull, "wb") as out,
     ):
         pool.submit(LineTask((), ())).result()
         began = time.process_time()
-        for result in translated(pool, numbered(zip(windows_of_list(lines), repeat(None))), workers=2):
+        for result in translate_windows(pool, number_windows(zip(windows_of_list(lines), repeat(None))), workers=2):
             out.writelines(result.outputs)
         return len(lines) / max(time.process_time() - began, 1e-9)
 
@@ -195,9 +195,9 @@ def echo(task: LineTask) -> LineResult:
     return LineResult(tuple(line + b"\n" for line in task.lines), Counts(len(task.lines)))
 
 
-def build_echo() -> OneByOne:
+def build_echo() -> SequentialTaskLoop:
     """Return the work of those who give lines back."""
-    return OneByOne(echo)
+    return SequentialTaskLoop(echo)
 
 
 if __name__ == "__main__":

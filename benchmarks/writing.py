@@ -34,7 +34,7 @@ from nmt_cli.normalization.number_spans import number_spans
 from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
 from nmt_cli.text.letters import WITHOUT_SPACES, lower, upper
-from nmt_cli.translation.terms import fit_for
+from nmt_cli.translation.terms import without_unsupported_steps
 from nmt_cli.translation.translator import Translator
 
 Pair = tuple[str, str]
@@ -281,7 +281,7 @@ def _without(translator: Translator, parts: Sequence[str], experiment: Experimen
     steps = Normalizer.of(
         less, source_lang=data.source_lang, target_lang=data.target_lang, symbols=symbols, knows_words=data.word_pairs
     )
-    steps = fit_for(steps, translator.models, translator.options, translator.tokenizers[1])
+    steps = without_unsupported_steps(steps, translator.models, translator.options, translator.tokenizers[1])
     return replace(translator, normalizer=steps.without("numbers") if "numbers" in parts else steps)
 
 

@@ -11,7 +11,7 @@ def main() -> None:
         sys.exit(2)
     from nmt_cli.system import signals
 
-    with signals.answered_by(signal.SIG_DFL):
+    with signals.handle_signals(signal.SIG_DFL):
         from nmt_cli.cli import main as run
     run()
 

@@ -61,7 +61,7 @@ for _name, _group in GROUPS.items():
             _registered.short_help = _summary(_registered.callback)
             _registered.callback = _with_quiet(_registered.callback)
     app.add_typer(_group, name=_name, short_help=_group.info.help)
-_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
+_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """Errors of the operating system about a name that the user gave, or may not use."""
 
 
@@ -92,16 +92,16 @@ for _registered in (*app.registered_commands, *(one for group in GROUPS.values()
 
 def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
-    with signals.ending():
-        _fill_streams()
-        console.begin()
+    with signals.raise_on_signal():
+        _prepare_streams()
+        console.reset()
         code = _run()
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
         _exit_at_once(code)
     sys.exit(code)
 
 
-def _fill_streams() -> None:
+def _prepare_streams() -> None:
     """Write UTF-8 whatever the environment says, and put a stream to nowhere in the place of each closed one.
 
     Otherwise the next file that is opened would get the number of the closed stream, and messages would go into it.
@@ -114,7 +114,7 @@ def _fill_streams() -> None:
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stdout is None:
-        sys.stdout = _Closed()
+        sys.stdout = _ClosedOutput()
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
@@ -136,7 +136,7 @@ class _Terminal(io.FileIO):
             return memoryview(data).nbytes
 
 
-class _Closed(io.StringIO):
+class _ClosedOutput(io.StringIO):
     """Stands in the place of a standard output that the caller has closed, so that no data is lost without a word."""
 
     @property
@@ -163,16 +163,16 @@ def _run() -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return signals.exit_code(signal.SIGINT)
-    except signals.Ended as ended:
-        return ended.answer()
+    except signals.SignalExit as ended:
+        return ended.acknowledge()
     except BrokenPipeError:
-        return _reader_gone()
+        return _handle_broken_pipe()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         told = (
             f"{error.filename}: {reason}" if error.filename else f"reading or writing failed: {reason}; check the disk"
         )
-        failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
+        failed = no_space(error) or (InputError(told) if error.errno in _PATH_ERRORS else NmtError(told))
         _print_error(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
@@ -195,7 +195,7 @@ def _run_command() -> int:
     words = sys.argv[1:]
     try:
         app(words if words[:1] != ["help"] else [*words[1:], "--help"], prog_name="nmt")
-    except signals.Ended:
+    except signals.SignalExit:
         raise
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 when a pipe breaks
@@ -220,7 +220,7 @@ def _print_error(message: str) -> None:
         _redirect_to_null(sys.stderr)
 
 
-def _reader_gone() -> int:
+def _handle_broken_pipe() -> int:
     """End quietly: the reader of standard output, or of the messages, has gone."""
     _redirect_to_null(sys.stdout)
     try:

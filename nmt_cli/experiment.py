@@ -54,7 +54,7 @@ class Experiment:
         """Directory of the files that each direction has of its own."""
         return self.directory if self.direction is None else self.directory / DIRECTIONS / str(self.direction)
 
-    def within(self, direction: Direction) -> Experiment:
+    def for_direction(self, direction: Direction) -> Experiment:
         """Return this run as the model of one of its directions; a run of one direction stays as it is.
 
         The direction need not be one in which the run was trained, if its model knows both languages.
@@ -141,7 +141,7 @@ class Experiment:
     @property
     def config(self) -> Config:
         """The effective configuration that the run wrote here, or its part for one direction."""
-        return self.whole_config if self.direction is None else self.whole_config.of(self.direction)
+        return self.whole_config if self.direction is None else self.whole_config.for_direction(self.direction)
 
     @cached_property
     def whole_config(self) -> Config:
@@ -161,7 +161,7 @@ class Experiment:
         except ConfigError as error:
             raise ModelError(str(error)) from error
 
-    def forget_config(self) -> None:
+    def clear_config_cache(self) -> None:
         """Drop the configuration from the cache after the run has written another one; the next use reads it again."""
         self.__dict__.pop("whole_config", None)
 

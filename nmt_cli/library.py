@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.scoring import Score
     from nmt_cli.translation.forced_decoding import PairScore
-    from nmt_cli.translation.results import Translated
+    from nmt_cli.translation.results import TranslatedLine
     from nmt_cli.translation.translator import Translator
 
 
@@ -60,8 +60,8 @@ def load(
     Raises:
         InputError: a model cannot be read, or cannot do what is asked for.
     """
-    from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_for_lines
+    from nmt_cli.assembly.model_options import ModelOptions
+    from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask, open_line_translator
 
     for option, value in (("--beam-size", beam_size), ("--n-best", n_best)):
         if value is not None and value < 1:
@@ -75,16 +75,16 @@ def load(
         file=None, output=None, format="jsonl", confidence=confidence,
         glossary=None if glossary is None else str(glossary),
     )  # fmt: skip
-    decoding = RequestedDecoding(
+    decoding = DecodingOverrides(
         beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, normalize_input=normalize_input,
         alignment=alignment,
     )  # fmt: skip
     task.check(decoding)
-    with _threads(None):
-        return open_for_lines(task, models.experiments(), models, decoding)
+    with _torch_threads(None):
+        return open_line_translator(task, models.experiments(), models, decoding)
 
 
-def translate(model: Translator, lines: Iterable[str], *, threads: int = 1) -> list[Translated]:
+def translate(model: Translator, lines: Iterable[str], *, threads: int = 1) -> list[TranslatedLine]:
     """Return the translations of each line, in order; `best.text` of each is what `nmt translate` prints.
 
     Args:
@@ -96,8 +96,8 @@ def translate(model: Translator, lines: Iterable[str], *, threads: int = 1) -> l
     Raises:
         InputError: `lines` is a single string, or a line holds a line break.
     """
-    checked = _checked("lines", lines)
-    with _threads(threads):
+    checked = _checked_lines("lines", lines)
+    with _torch_threads(threads):
         return list(model.translate(checked))
 
 
@@ -115,8 +115,8 @@ def align(model: Translator, sources: Iterable[str], targets: Iterable[str], *, 
     """
     from nmt_cli.assembly.word_alignment import scorer_of
 
-    pairs = list(zip(*_parallel({"sources": sources, "targets": targets}), strict=True))
-    with _threads(threads):
+    pairs = list(zip(*_parallel_texts({"sources": sources, "targets": targets}), strict=True))
+    with _torch_threads(threads):
         return scorer_of(model).scores(pairs)
 
 
@@ -142,7 +142,7 @@ def score(
     from nmt_cli.scoring import score_corpus
 
     named = {"hypotheses": hypotheses} | {f"reference {i}": lines for i, lines in enumerate(references, start=1)}
-    ours, *others = _parallel(named)
+    ours, *others = _parallel_texts(named)
     return {found.name: found for found in score_corpus(
         ours, others, metrics=metrics, lowercase=lowercase, tokenize=tokenize
     )}  # fmt: skip
@@ -165,12 +165,12 @@ def train(config: str | Path, changes: Mapping[str, object] | None = None) -> Pa
     from nmt_cli.assembly.training_run import train_model
 
     overrides = [f"{key}={json.dumps(value, default=str)}" for key, value in (changes or {}).items()]
-    with _threads(None):
+    with _torch_threads(None):
         return train_model(Path(config), overrides, dry_run=False).directory
 
 
 @contextmanager
-def _threads(number: int | None) -> Iterator[None]:
+def _torch_threads(number: int | None) -> Iterator[None]:
     """Set torch's number of threads in the block, unless `number` is None, and restore the old number afterwards."""
     import torch
 
@@ -183,21 +183,21 @@ def _threads(number: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _parallel(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
+def _parallel_texts(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Return the texts as lists of lines, in order; `InputError` names two texts that differ in length."""
-    texts = {name: _checked(name, lines) for name, lines in named.items()}
+    texts = {name: _checked_lines(name, lines) for name, lines in named.items()}
     first, *others = texts
     for name in others:
         if len(texts[name]) != len(texts[first]):
             raise InputError(
-                f"{first} has {counted(len(texts[first]), 'line')} and {name} has "
-                f"{counted(len(texts[name]), 'line')}; line i of one must belong to line i of the other, so the "
+                f"{first} has {format_count(len(texts[first]), 'line')} and {name} has "
+                f"{format_count(len(texts[name]), 'line')}; line i of one must belong to line i of the other, so the "
                 "counts must be equal"
             )
     return list(texts.values())
 
 
-def _checked(name: str, lines: Iterable[str]) -> list[str]:
+def _checked_lines(name: str, lines: Iterable[str]) -> list[str]:
     """Return the lines as a list; refuse a single string instead of lines, and a line break within a line."""
     if isinstance(lines, str):
         raise InputError(f"{name}: is one text; give a list of lines, such as text.splitlines()")

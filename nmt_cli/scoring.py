@@ -21,7 +21,7 @@ from sacrebleu.metrics import base
 from sacrebleu.significance import estimate_ci
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.letters import WITHOUT_SPACES
 
@@ -262,7 +262,8 @@ def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
     for name, count in counts[1:]:
         if count != first_count:
             raise InputError(
-                f"{first_name} has {counted(first_count, 'line')} and {name} has {counted(count, 'line')}; line i of "
+                f"{first_name} has {format_count(first_count, 'line')} and {name} has {format_count(count, 'line')}; "
+                "line i of "
                 "one must belong to line i of the other, so the counts must be equal"
             )
 
@@ -279,7 +280,7 @@ _LINES_OF_SCRIPT = 1_000
 """Number of first lines of a text by which its script is identified."""
 
 
-def looks_tokenised(lines: Sequence[str]) -> str | None:
+def tokenisation_warning(lines: Sequence[str]) -> str | None:
     """Return a warning, if the lines look like words and punctuation set apart by a tokeniser."""
     if _share(lines, _TOKENISER_MARK) >= _MARKED_SHARE:
         what = "marks of a tokeniser (such as @-@ or &apos;)"
@@ -299,7 +300,7 @@ def has_no_spaces(lines: Sequence[str]) -> bool:
     return 2 * len(WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text))
 
 
-def looks_like_pieces(lines: Sequence[str]) -> str | None:
+def pieces_warning(lines: Sequence[str]) -> str | None:
     """Return a warning, if the lines look like subword pieces that were not put together."""
     if _share(lines, _SENTENCEPIECE_MARK) >= _MARKED_SHARE:
         return "the mark \u2581: this looks like SentencePiece pieces, not text; decode it first (nmt decode)"
@@ -334,7 +335,7 @@ class _Metric:
         if name == "bleu":
             check_tokenizer(tokenize)
             with _sacrebleu_silenced():
-                # force: no remark on tokenised text, looks_tokenised speaks instead
+                # force: no remark on tokenised text, tokenisation_warning speaks instead
                 self._metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True, references=references)
         elif name == "chrf":
             self._metric = CHRF(references=references)
@@ -364,10 +365,10 @@ class _Metric:
 _Sample = npt.NDArray[np.floating]
 
 
-def _resample(counted: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
+def _resample(items: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
     """Return one array (num_samples,) of scores for each item: all items are scored on the same random draws."""
     # Single precision and its results kept as they come, because sacreBLEU does so: the last digits depend on it.
-    tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in counted]
+    tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in items]
     num_lines = len(tables[0][1])
     generator = np.random.default_rng(seed)
     scores: list[list[float | np.floating]] = [[] for _ in tables]

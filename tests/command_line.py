@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.cli import main
-from nmt_cli.system.signals import kept
+from nmt_cli.system.signals import preserve_handlers
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) 
         sys.argv = ["nmt", *args]
         os.environ.update(env or {})
         try:
-            with timer_kept(), kept():
+            with timer_kept(), preserve_handlers():
                 main()
             code = 0
         except SystemExit as end:

@@ -16,7 +16,7 @@ from echoing import Echo
 from hypothesis import HealthCheck, settings
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.system.signals import ENDING
+from nmt_cli.system.signals import TERMINATION_SIGNALS
 
 # Tiny models gain nothing from more threads, and lose much where another program has the core.
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
@@ -34,7 +34,7 @@ def _one_thread():
 @pytest.fixture(autouse=True, scope="session")
 def _signals_are_heard():
     """Also where the tests run in the background of a script, which has SIGINT ignored, and what they start too."""
-    for number in ENDING:
+    for number in TERMINATION_SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
@@ -42,7 +42,11 @@ def _signals_are_heard():
 @pytest.fixture(autouse=True)
 def _is_measured_briefly(monkeypatch: pytest.MonkeyPatch):
     """`nmt check` trains for a moment, not for seconds, and a training tries its precision and threads as briefly."""
-    for name in ("assembly.speed.SECONDS", "assembly.measured.THREADS_SECONDS", "training.precision_trial.SECONDS"):
+    for name in (
+        "assembly.speed.SECONDS",
+        "assembly.measured_settings.THREADS_SECONDS",
+        "training.precision_trial.MAX_TRIAL_SECONDS",
+    ):
         monkeypatch.setattr(f"nmt_cli.{name}", 0.0)
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.workers import Inbox, OneByOne, Work
+from nmt_cli.system.workers import Inbox, SequentialTaskLoop, TaskLoop
 from nmt_cli.translation.counts import Counts
 from nmt_cli.translation.line_tasks import LineResult, LineTask
-from nmt_cli.translation.results import Translated, Translation
-from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent
+from nmt_cli.translation.results import TranslatedLine, Translation
+from nmt_cli.translation.sentence_tasks import Capabilities, SearchStatistics, SentenceResult, SentenceTask
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Say:
 
     words: tuple[str, ...]
 
-    def alone(self) -> Sequence[Say]:
+    def subtasks(self) -> Sequence[Say]:
         return [Say((word,)) for word in self.words]
 
-    def joined(self, results):
+    def join_results(self, results):
         return [word for result in results for word in result]
 
     def name(self) -> str:
@@ -55,16 +55,16 @@ def do(task: Say) -> list[str]:
     return found
 
 
-def build() -> OneByOne:
-    return OneByOne(do)
+def build() -> SequentialTaskLoop:
+    return SequentialTaskLoop(do)
 
 
-def build_big() -> OneByOne:
+def build_big() -> SequentialTaskLoop:
     """Work whose results are larger than what a connection holds."""
-    return OneByOne(lambda task: "x" * 600_000)
+    return SequentialTaskLoop(lambda task: "x" * 600_000)
 
 
-def build_with_one_fork() -> OneByOne:
+def build_with_one_fork() -> SequentialTaskLoop:
     """Build in a zygote that can start one worker."""
     forks, fork = [], os.fork
 
@@ -75,17 +75,17 @@ def build_with_one_fork() -> OneByOne:
         return fork()
 
     os.fork = refuse
-    return OneByOne(do)
+    return SequentialTaskLoop(do)
 
 
-def build_endless(loading: str) -> OneByOne:
+def build_endless(loading: str) -> SequentialTaskLoop:
     """Say in a file that it is loading, and load for ever."""
     Path(loading).touch()
     while True:
         time.sleep(1)
 
 
-def build_unreadable() -> OneByOne:
+def build_unreadable() -> SequentialTaskLoop:
     raise FileNotFoundError(2, "No such file or directory", "model.safetensors")
 
 
@@ -93,23 +93,23 @@ def together(inbox: Inbox) -> None:
     """Begin all tasks that have come, and do them after that."""
     while (first := inbox.next()) is not None:
         begun = [first]
-        while (message := inbox.next(waits=False)) is not None:
+        while (message := inbox.next(block=False)) is not None:
             begun.append(message)
         for message in begun:
-            inbox.done(message.number, do(message.value))
+            inbox.send_result(message.number, do(message.value))
 
 
-def build_together() -> Work:
+def build_together() -> TaskLoop:
     return together
 
 
-class Version(OneByOne):
+class Version(SequentialTaskLoop):
     """Work that tells which version of it was loaded; the version `bad` cannot be."""
 
     def __init__(self, version: str) -> None:
         super().__init__(lambda _: version)
 
-    def renewed(self, version: str) -> Version:
+    def reloaded(self, version: str) -> Version:
         if version == "bad":
             raise InputError("there is no such version")
         return Version(version)
@@ -119,15 +119,15 @@ def build_version() -> Version:
     return Version("first")
 
 
-def build_nothing() -> OneByOne:
+def build_nothing() -> SequentialTaskLoop:
     raise InputError("there is no such model")
 
 
-def build_bug() -> OneByOne:
+def build_bug() -> SequentialTaskLoop:
     raise KeyError("model")
 
 
-def build_and_die() -> OneByOne:
+def build_and_die() -> SequentialTaskLoop:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
@@ -137,27 +137,29 @@ def upper(task: LineTask) -> LineResult:
     prefixes = task.prefixes or ("",) * len(task.lines)
     for line in task.lines:
         do(Say((line.decode(),)))
-    mark = dict(task.changed).get("mark", "").encode()
+    mark = dict(task.overrides).get("mark", "").encode()
     rows = zip(task.numbers, prefixes, task.lines, strict=True)
     return LineResult(
         tuple(b"%d %s%s%s\n" % (n, p.encode(), line.upper(), mark) for n, p, line in rows), Counts(len(task.lines))
     )
 
 
-def build_upper() -> OneByOne:
-    return OneByOne(upper)
+def build_upper() -> SequentialTaskLoop:
+    return SequentialTaskLoop(upper)
 
 
-def build_sentences(dies_where: str = "") -> OneByOne:
+def build_sentences(dies_where: str = "") -> SequentialTaskLoop:
     """Workers for `SentenceTask`s, which do what the sentences say; all die at once where there is a file."""
 
-    def found(task: SentenceTask) -> Found:
+    def found(task: SentenceTask) -> SentenceResult:
         if dies_where and Path(dies_where).exists():
             os.kill(os.getpid(), signal.SIGKILL)
         said = do(Say(task.sentences))
         translated = [
-            Translated(own, (Translation(text, 0.0, 0.0),)) for own, text in zip(task.sentences, said, strict=True)
+            TranslatedLine(own, (Translation(text, 0.0, 0.0),)) for own, text in zip(task.sentences, said, strict=True)
         ]
-        return Found(translated, Abilities(alignment=False, confidence=False), Spent(len(said), 1, 0.5))
+        return SentenceResult(
+            translated, Capabilities(alignment=False, confidence=False), SearchStatistics(len(said), 1, 0.5)
+        )
 
-    return OneByOne(found)
+    return SequentialTaskLoop(found)

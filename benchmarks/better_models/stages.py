@@ -25,7 +25,7 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 from nmt_cli.system.files import locked
-from nmt_cli.system.signals import answered_by, exit_code
+from nmt_cli.system.signals import exit_code, handle_signals
 
 CODE = Path(__file__).parents[2]
 _LAUNCH = """import ctypes, os, signal, sys
@@ -170,7 +170,7 @@ def run_all(
     check(stages)
     root.mkdir(parents=True, exist_ok=True)
     children = Children()
-    with locked(root / ".lock", str(root), "wait for the other program"), answered_by(children.stop):
+    with locked(root / ".lock", str(root), "wait for the other program"), handle_signals(children.stop):
         failed = _run(stages, root, lanes, children, facts, after)
     if children.received:
         note(root, "stopped; the same command goes on")

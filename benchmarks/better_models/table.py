@@ -15,7 +15,7 @@ from benchmarks.better_models.systems import ONE_WORKER, Models, Rescored, Syste
 from benchmarks.runs import metrics
 from nmt_cli.config.loader import dump_config, load_config
 from nmt_cli.config.schema import Config
-from nmt_cli.corpora.sizes import resized, sizes_for
+from nmt_cli.corpora.sizes import size_changes, sizes_for
 from nmt_cli.corpora.survey import survey
 from nmt_cli.data.pairs import Corpus as TextPair
 from nmt_cli.experiment import Experiment
@@ -227,7 +227,7 @@ class Training:
     def run(self, place: Workplace, name: str, sets: Sequence[str]) -> Path:
         """Train, or go on, and return the model directory."""
         model = place.directory / name
-        if not Experiment(model).checkpoints.index().finished:
+        if not Experiment(model).checkpoints.index().finish_reason:
             config = place.directory / f"{name}.yaml"
             if not config.exists():
                 write_lines(config, dump_config(self._config(place, model)).splitlines())
@@ -262,7 +262,7 @@ class Training:
             lines = len(read_lines(source))
             weight = 1.0 if part.ratio is None else min(1.0, part.ratio * num_pairs / max(1, lines))
             corpora.append(Pairs(source, target, lines, part.weight or float(f"{weight:.3g}")))
-        an_epoch = round(sum(each.visits for each in corpora))
+        an_epoch = round(sum(each.pairs_per_epoch for each in corpora))
         alone = survey([TextPair(base.data.train[0].source, base.data.train[0].target)])
         texts = survey([TextPair(str(each.source), str(each.target)) for each in corpora])
         is_larger = an_epoch > 1.05 * num_pairs
@@ -273,7 +273,9 @@ class Training:
             seed=self.seed,
             factor=an_epoch / num_pairs,
             symbols=self.symbols,
-            sizes=resized(base, sizes_for(alone), sizes_for(replace(texts, num_pairs=an_epoch))) if is_larger else {},
+            sizes=size_changes(base, sizes_for(alone), sizes_for(replace(texts, num_pairs=an_epoch)))
+            if is_larger
+            else {},
             is_reverse=self.direction == "reverse",
             is_result=False,
         )

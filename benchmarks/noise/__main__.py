@@ -83,7 +83,7 @@ def judge(pairs: list[Pair], languages: tuple[str, str], environment: Path | Non
         began = time.perf_counter()
         known = first_pass(paths)
         for pair in filtered_pairs(paths, known, PairFilters(known.sample)):
-            for rule in pair.failed:
+            for rule in pair.failed_filters:
                 flagged.setdefault(rule, set()).add(pair.number - 1)
             if counts.add(pair, dropping) is not None:
                 dropped.add(pair.number - 1)

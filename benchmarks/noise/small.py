@@ -70,7 +70,7 @@ def judged(sample: list[Pair], chosen: set[int]) -> Counts:
     """Return how many pairs are flagged as swapped or in another language, of the right ones and of those chosen."""
     sides = [source for source, _ in sample], [target for _, target in sample]
     flags = LanguageFilter(*sides).flag(*sides)
-    rows = set(np.flatnonzero(flags.swapped | flags.wrong).tolist())
+    rows = set(np.flatnonzero(flags.swapped | flags.wrong_language).tolist())
     return Counts(len(rows - chosen), len(rows & chosen))
 
 

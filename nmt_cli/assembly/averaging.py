@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.named_models import named_model
+from nmt_cli.assembly.model_options import named_model
 from nmt_cli.experiment import Experiment
-from nmt_cli.system.console import command_line, counted, log, warn
+from nmt_cli.system.console import command_line, format_count, log, warn
 from nmt_cli.system.errors import InputError, ModelError
-from nmt_cli.training.checkpoints import Snapshot, mean_of, read_meta
+from nmt_cli.training.checkpoints import Snapshot, average_parameters, read_meta
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,11 +36,11 @@ def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None =
         try:
             for path in paths:
                 read_meta(path, experiment.fingerprints)
-            return steps, mean_of(paths)
+            return steps, average_parameters(paths)
         except ModelError as error:
             raise ModelError(f"{error}; --last N and --best N choose which are averaged") from error
 
-    steps, mean = checkpoints.retried(read)
+    steps, mean = checkpoints.retry_read(read)
     if len(steps) == 1 and (last, best) == (None, None):
         warn(
             f"training.keep_last kept only one checkpoint, so the average is a copy of it (update {steps[0]}). For "
@@ -67,7 +67,7 @@ def _steps_to_average(model: Path, index: Index, last: int | None, best: int | N
         raise InputError(f"{model}: has no checkpoint yet; train the model first")
     if wanted > len(steps):
         raise InputError(
-            f"{model}: has only {counted(len(steps), kind)}, but {wanted} are to be averaged; "
+            f"{model}: has only {format_count(len(steps), kind)}, but {wanted} are to be averaged; "
             f"training.keep_{'last' if best is None else 'best'} says how many are kept"
         )
     return steps[:wanted]

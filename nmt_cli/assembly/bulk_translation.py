@@ -12,25 +12,25 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.named_models import PRECISIONS
-from nmt_cli.assembly.requested_translation import TranslationTask
-from nmt_cli.assembly.translation_pool import loading, started
+from nmt_cli.assembly.model_options import PRECISIONS
+from nmt_cli.assembly.translation_pool import started_pool, worker_builder
+from nmt_cli.assembly.translation_task import TranslationTask
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.experiment import Experiment
 from nmt_cli.system import signals
 from nmt_cli.system.cluster import Resources, connect, require_ray
-from nmt_cli.system.console import Progress, counted, log, warn
+from nmt_cli.system.console import Progress, format_count, log, warn
 from nmt_cli.system.errors import InputError, Interrupted
 from nmt_cli.system.files import sha256_of
-from nmt_cli.system.workers import Build, launcher_of, num_workers
+from nmt_cli.system.workers import Builder, launcher_of, num_workers
 from nmt_cli.translation.json_lines import JsonField, is_json_lines
 from nmt_cli.translation.line_tasks import LinePool, Window
 from nmt_cli.translation.pool import WorkersDied
-from nmt_cli.translation.shards import Corpus, Part
+from nmt_cli.translation.shards import BulkTranslation, Part
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.assembly.requested_translation import RequestedDecoding
+    from nmt_cli.assembly.model_options import ModelOptions
+    from nmt_cli.assembly.translation_task import DecodingOverrides
 
 LOG_SECONDS = 10.0
 """Seconds between two log lines about the progress."""
@@ -40,7 +40,7 @@ def translate_in_bulk(
     inputs: Sequence[Path],
     directory: Path,
     models: ModelOptions,
-    decoding: RequestedDecoding,
+    decoding: DecodingOverrides,
     *,
     shortlist: Path | None,
     field: str | None,
@@ -85,18 +85,18 @@ def translate_in_bulk(
     if field and not any(map(is_json_lines, inputs)):
         raise InputError(f"--field {field}: no input ends in .jsonl or .jsonl.gz")
     json_field = JsonField(field, output_field or "translation") if field else None
-    with _interruptible(), Corpus.held(directory):
-        corpus = Corpus(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
+    with _interruptible(), BulkTranslation.lock(directory):
+        corpus = BulkTranslation(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
         log(
-            f"{counted(len(corpus.shards), 'file')}, {corpus.num_skipped:,} finished before; "
-            f"{counted(corpus.num_parts_skipped, 'part')} of the others done before, {corpus.num_parts:,} to do "
-            f"({counted(corpus.num_lines, 'line')})"
+            f"{format_count(len(corpus.shards), 'file')}, {corpus.num_skipped:,} finished before; "
+            f"{format_count(corpus.num_parts_skipped, 'part')} of the others done before, {corpus.num_parts:,} to do "
+            f"({format_count(corpus.num_lines, 'line')})"
         )
         if corpus.num_parts:
             runs = [Experiment(one.directory.resolve(), one.direction) for one in experiments]
 
-            def load(own: ModelOptions) -> Build:
-                return loading("lines", task, runs, own, decoding, fingerprints)
+            def load(own: ModelOptions) -> Builder:
+                return worker_builder("lines", task, runs, own, decoding, fingerprints)
 
             with _opened_pool(load, models, address) as pool:
                 _translate_parts(corpus, pool)
@@ -126,33 +126,33 @@ def _conditions(
 
 @contextmanager
 def _opened_pool(
-    load: Callable[[ModelOptions], Build], models: ModelOptions, address: str | None
+    load: Callable[[ModelOptions], Builder], models: ModelOptions, address: str | None
 ) -> Iterator[LinePool]:
     """Yield a pool of workers on this machine, or on a Ray cluster."""
     threads = models.threads or 1
     if address is None:
         workers = models.workers or num_workers(threads)
-        with started(launcher_of(load(models), threads=threads), workers) as pool:
+        with started_pool(launcher_of(load(models), threads=threads), workers) as pool:
             yield pool
         return
     with connect(address, num_cpus=models.workers and models.workers * threads) as cluster:
-        device, needs, room = _share(cluster.resources(), models.device, threads)
+        device, needs, room = _worker_resources(cluster.resources(), models.device, threads)
         launcher = cluster.launcher(load(replace(models, device=device)), needs=needs, threads=threads)
-        with started(launcher, models.workers or room) as pool:
+        with started_pool(launcher, models.workers or room) as pool:
             yield pool
 
 
-def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
+def _worker_resources(available: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
     """Return the device of each worker, the resources that Ray reserves for it, and the number of workers that fit."""
-    if device == "cuda" and not there.gpus:
+    if device == "cuda" and not available.gpus:
         raise InputError("--device cuda: Ray has no GPU; take cpu or auto")
-    if device != "cpu" and there.gpus:
-        return "cuda", Resources(cpus=1, gpus=1), there.gpus
+    if device != "cpu" and available.gpus:
+        return "cuda", Resources(cpus=1, gpus=1), available.gpus
     # More threads than cores are the user's business; Ray would wait for the cores for ever.
-    return "cpu", Resources(cpus=min(threads, max(1, there.cpus)), gpus=0), max(1, there.cpus // threads)
+    return "cpu", Resources(cpus=min(threads, max(1, available.cpus)), gpus=0), max(1, available.cpus // threads)
 
 
-def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
+def _translate_parts(corpus: BulkTranslation, pool: LinePool) -> None:
     """Translate the parts that are left, and write them."""
     num_lines, given = corpus.num_lines, deque[Part]()
 
@@ -164,15 +164,15 @@ def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
     began = logged = monotonic()
     with Progress("translating", total=num_lines, unit="line") as progress:
         try:
-            for translations in pool.translated(windows()):
+            for translations in pool.translate_windows(windows()):
                 part = given.popleft()
-                corpus.put(part, translations)
+                corpus.write_part(part, translations)
                 progress.advance(len(translations))
                 if monotonic() - logged >= LOG_SECONDS and not progress.is_shown:
                     logged = monotonic()
                     left = num_lines - pool.counts.lines
                     seconds = left * (logged - began) / pool.counts.lines
-                    log(f"{pool.speed()}; {counted(left, 'line')} left, about {timedelta(seconds=round(seconds))}")
+                    log(f"{pool.speed()}; {format_count(left, 'line')} left, about {timedelta(seconds=round(seconds))}")
         except WorkersDied as error:
             raise WorkersDied(f"{given[0].shard.source}: {error}") from error
     assert not corpus.num_parts
@@ -190,7 +190,7 @@ def _interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
     try:
-        with signals.answered_by(stop):
+        with signals.handle_signals(stop):
             yield
     except KeyboardInterrupt:
         raise Interrupted(

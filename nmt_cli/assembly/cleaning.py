@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.named_files import refuse_one_file, refuse_overwriting
+from nmt_cli.assembly.file_checks import refuse_one_file, refuse_overwriting
 from nmt_cli.assembly.training_inputs import refuse_unfit_text
 from nmt_cli.corpora.filter_lines import filtered_lines
-from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, filtered_pairs, first_pass
-from nmt_cli.corpora.filters import FILTERS, LINE_FILTERS, TOO_LITTLE, dropping_filters
+from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_paths, filtered_pairs, first_pass
+from nmt_cli.corpora.filters import FILTERS, INACTIVE_REASON, LINE_FILTERS, dropping_filters
 from nmt_cli.corpora.pair_filter import PairFilters
-from nmt_cli.corpora.unequal_files import place_added
+from nmt_cli.corpora.unequal_files import add_mismatch_place
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def clean_corpus(
     refuse_unfit_text(texts, invalid_utf8="skip")
     try:
         if dry_run:
-            _log_counts(_judged(texts, without, dropping, lambda *_: None), dropping, rules)
+            _log_counts(_filter_texts(texts, without, dropping, lambda *_: None), dropping, rules)
             return
-        counts = _written(texts, without, made, dropping, tag=tag)
+        counts = _write_outputs(texts, without, made, dropping, tag=tag)
     except UnequalLinesError as error:
-        raise place_added(error) from error
+        raise add_mismatch_place(error) from error
     _log_counts(counts, dropping, rules)
     noun = "line" if len(texts) == 1 else "pair"
-    log(f"{', '.join(map(str, made[:-1]))}: {counted(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
+    log(f"{', '.join(map(str, made[:-1]))}: {format_count(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
     if counts.examined and not counts.kept:
         warn(f"no {noun} is left. Look at the rules above, and switch off the wrong ones with --keep RULE")
 
@@ -89,8 +89,8 @@ def _cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False
     Raises:
         InputError: a file is an input, exists although `may_exist` is false, or its directory is missing.
     """
-    made = cleaned_names(texts, prefix)
-    check_prefix(prefix, example=f"-o clean for {cleaned_names(texts, 'clean')[0]}")
+    made = cleaned_paths(texts, prefix)
+    check_prefix(prefix, example=f"-o clean for {cleaned_paths(texts, 'clean')[0]}")
     for path in made:
         refuse_overwriting(path, texts)
     if not may_exist:
@@ -107,13 +107,13 @@ def _check_readable_twice(texts: Sequence[str]) -> None:
         refuse_one_file(texts)
 
 
-def _judged(
+def _filter_texts(
     texts: Sequence[str],
     without: Sequence[str],
     dropping: frozenset[str],
-    take: Callable[[FilteredPair, str | None], object],
+    handle_pair: Callable[[FilteredPair, str | None], object],
 ) -> FilterCounts:
-    """Give each pair or line to `take` with the rule that drops it, or None, and return the counts."""
+    """Give each pair or line to `handle_pair` with the rule that drops it, or None, and return the counts."""
     counts = FilterCounts()
     if len(texts) == 1:
         judged = filtered_lines(texts[0], without)
@@ -123,26 +123,26 @@ def _judged(
         counts.inactive_filters = judge.inactive_filters
         judged = filtered_pairs(texts, known, judge)
     for pair in judged:
-        take(pair, counts.add(pair, dropping))
+        handle_pair(pair, counts.add(pair, dropping))
     counts.read = counts.examined
     return counts
 
 
-def _written(
+def _write_outputs(
     texts: Sequence[str], without: Sequence[str], made: list[Path], dropping: frozenset[str], *, tag: str | None
 ) -> FilterCounts:
     """Write all files, or none, and return the counts."""
     mark = b"" if tag is None else tag.encode() + b" "
     with open_new_outputs(made) as files:
 
-        def take(pair: FilteredPair, reason: str | None) -> None:
+        def handle_pair(pair: FilteredPair, reason: str | None) -> None:
             if reason is not None:
                 files[-1].write(_dropped_line(pair, reason, len(texts)))
                 return
             for file, line in zip(files, (mark + pair.source, pair.target)[: len(texts)], strict=False):
                 file.write(line + b"\n")
 
-        return _judged(texts, without, dropping, take)
+        return _filter_texts(texts, without, dropping, handle_pair)
 
 
 def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
@@ -159,13 +159,13 @@ def _log_counts(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Fil
     """Log a table with the counts of each rule."""
     noun = "line" if rules is LINE_FILTERS else "pair"
     log(
-        f"{counted(counts.read, noun)} read, {counts.kept:,} kept ({counts.share(counts.kept):.2f} %), "
+        f"{format_count(counts.read, noun)} read, {counts.kept:,} kept ({counts.share(counts.kept):.2f} %), "
         f"{counts.dropped:,} dropped ({counts.share(counts.dropped):.2f} %)"
     )
     log(f"{'rule':<16}{'found':>12}{'per cent':>10}{'dropped':>12}")
     for rule in rules:
         if rule.name in counts.inactive_filters:
-            log(f"{rule.name:<16}{'-':>12}{'-':>10}{'-':>12}  not looked for: {TOO_LITTLE}")
+            log(f"{rule.name:<16}{'-':>12}{'-':>10}{'-':>12}  not looked for: {INACTIVE_REASON}")
             continue
         found = counts.found[rule.name]
         dropped = f"{counts.dropped_by[rule.name]:,}" if rule.name in dropping else "not dropped"

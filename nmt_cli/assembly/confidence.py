@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.confidence.calibration import Calibration, Origin
-from nmt_cli.confidence.fitting import Labelled, digest_of, fit
+from nmt_cli.confidence.fitting import LabelledLine, digest_of, fit
 from nmt_cli.data.output import check_writable
 from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.errors import NmtError
@@ -51,7 +51,7 @@ def calibrate(
         for found, reference in zip(translator.translate(sources), references, strict=True):
             best = found.translations[0]
             if best.features is not None:
-                lines.append(Labelled.of(best.features, best.log_prob, best.text, reference))
+                lines.append(LabelledLine.of(best.features, best.log_prob, best.text, reference))
             progress.advance()
     origin = Origin(experiment.fingerprint(path.name), path.name, digest_of(sources, references), len(sources))
     calibration = fit(lines, origin)

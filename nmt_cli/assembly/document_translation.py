@@ -9,21 +9,21 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 from nmt_cli.assembly.translation_pool import open_pool
+from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.documents.document import MAX_BYTES, DocumentCounts, translate_document, translate_paragraphs
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.formats.languages import unlike
-from nmt_cli.formats.opening import Input, opened
-from nmt_cli.system.console import Progress, counted, log, warn
+from nmt_cli.formats.languages import conflicting_language
+from nmt_cli.formats.opening import Input, resolve_input
+from nmt_cli.system.console import Progress, format_count, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.output_formats import confidence_of
 from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.config.schema import DataConfig
     from nmt_cli.documents.document import Translate
     from nmt_cli.experiment import Experiment
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def translate_units(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: DecodingOverrides
 ) -> None:
     """Write the translation of a document in its format, or of the paragraphs of a text, sentence by sentence.
 
@@ -54,7 +54,7 @@ def translate_units(
 
 def _content(name: str) -> bytes:
     """Return the decompressed bytes of a document, at most MAX_BYTES + 1: one too many shows that it is too large."""
-    given, *others = opened(Input(name))[0]
+    given, *others = resolve_input(Input(name))[0]
     if others or given.member is not None:
         raise InputError(f"{name}: is an archive; unpack it, and give a document in it")
     with given.open() as stream:
@@ -65,13 +65,13 @@ def _content(name: str) -> bytes:
 def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Translate]:
     """Yield a function that translates sentences; with `task.confidence` it also writes each of them to the report."""
     if not task.confidence:
-        yield partial(translations_of, pool.of_texts)
+        yield partial(translations_of, pool.translate_lines)
         return
     numbers = count()
     with open_output(task.confidence_report_path) as out:
 
         def translate(lines: Sequence[str]) -> Iterator[Translation]:
-            for line, found in zip(lines, translations_of(pool.of_texts, lines), strict=True):
+            for line, found in zip(lines, translations_of(pool.translate_lines, lines), strict=True):
                 record = {"id": next(numbers), "source": line, "translation": found.text, **confidence_of(found)}
                 out.write(json.dumps(record, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n")
                 yield found
@@ -97,12 +97,12 @@ def _translate_document(
         )
         out.write(done.content)
     done.counts.report(name)
-    if other := unlike(done.counts.languages, languages.direction.source):
+    if other := conflicting_language(done.counts.languages, languages.direction.source):
         warn(
             f"{name}: says that its text is in {other}, but the model translates from {languages.direction.source}; if "
             f"that is right, use a model that translates from {other}"
         )
-    log(f"{name}: {counted(done.counts.segments, 'text')}, {counted(done.counts.sentences, 'sentence')}")
+    log(f"{name}: {format_count(done.counts.segments, 'text')}, {format_count(done.counts.sentences, 'sentence')}")
 
 
 def _translate_paragraphs(task: TranslationTask, pool: LinePool, translate: Translate, split: Any) -> None:

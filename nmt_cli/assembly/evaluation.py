@@ -11,10 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting, refuse_overwriting_data
-from nmt_cli.assembly.named_models import named_models
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.file_checks import read_parallel, refuse_overwriting, refuse_overwriting_data
+from nmt_cli.assembly.model_options import named_models
 from nmt_cli.assembly.translation_pool import open_pool
+from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.data.output import check_writable, open_output
 from nmt_cli.export.evaluation_report import REPORT, read_report
@@ -24,7 +24,7 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.translation.counts import Counts
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.config.schema import Config, ScoringConfig
     from nmt_cli.experiment import Experiment
     from nmt_cli.scoring import Score
@@ -73,7 +73,7 @@ def evaluate_models(
         InputError: a file or a model cannot be read, there is no such set, or an output would replace a file that is
             read or that no evaluation has made.
     """
-    _check_together(source, references)
+    _check_source_and_references(source, references)
     if source is not None and only:
         raise InputError("--only chooses among the configured test sets; leave it out with --source")
     if source is None and len(parts := models.of_each_direction()) > 1:
@@ -84,21 +84,23 @@ def evaluate_models(
     check_tokenizer(config.scoring.tokenize, "scoring.tokenize")
     dev = _dev_set(experiments[0], "--tune-length-penalty") if tunes_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, references, config)]
-    how: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     with ExitStack() as opened:
-        while how != (named := _named(experiments, models.checkpoint)):  # a training may choose another checkpoint
+        while conditions != (
+            named := _model_identity(experiments, models.checkpoint)
+        ):  # a training may choose another checkpoint
             opened.close()
-            task, decoding = TranslationTask(file=None, output=None), RequestedDecoding()
+            task, decoding = TranslationTask(file=None, output=None), DecodingOverrides()
             pool = opened.enter_context(open_pool("lines", task, experiments, models, decoding))
-            how = named
+            conditions = named
         reports = directory or experiments[0].reports_path
         _make_directory(reports, sets, experiments, is_own=directory is None)
-        changed: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         if dev is not None:
-            how["length_penalty"] = _tune(pool, dev, config)
-            changed = {"length_penalty": how["length_penalty"]["chosen"]}
+            conditions["length_penalty"] = _tune_length_penalty(pool, dev, config)
+            overrides = {"length_penalty": conditions["length_penalty"]["chosen"]}
         for test in sets:
-            _score_set(pool, test, reports, how, config, changed)
+            _score_set(pool, test, reports, conditions, config, overrides)
     log(f"translations and {REPORT} -> {reports}")
 
 
@@ -123,7 +125,7 @@ def calibrate_confidence(models: ModelOptions, source: str | None, references: S
     Raises:
         InputError: several models or references are given, or a file cannot be read.
     """
-    _check_together(source, references)
+    _check_source_and_references(source, references)
     if source is None and len(parts := models.of_each_direction()) > 1:
         for part in parts:
             calibrate_confidence(part, None, ())
@@ -149,7 +151,7 @@ def calibrate_confidence(models: ModelOptions, source: str | None, references: S
     log(f"the calibration -> {experiment.confidence_path}")
 
 
-def _check_together(source: str | None, references: Sequence[str]) -> None:
+def _check_source_and_references(source: str | None, references: Sequence[str]) -> None:
     """Refuse a source without references, and references without a source."""
     if (source is None) != (not references):
         raise InputError("--source and --reference belong together: give both, or neither")
@@ -228,38 +230,43 @@ def _make_directory(
 
 
 def _score_set(
-    pool: LinePool, test: _TestSet, directory: Path, how: dict[str, Any], config: Config, changed: dict[str, Any]
+    pool: LinePool,
+    test: _TestSet,
+    directory: Path,
+    conditions: dict[str, Any],
+    config: Config,
+    overrides: dict[str, Any],
 ) -> None:
     """Translate a set, write its translations, add its scores to the report and print them."""
     with open_output(_output_path(directory, test, config)) as file:
-        hypotheses, scores = _translated(pool, test.name, test, config.scoring, changed)
+        hypotheses, scores = _translate_and_score(pool, test.name, test, config.scoring, overrides)
         file.writelines(f"{line}\n".encode() for line in hypotheses)
     pool.report()
-    _add_to_report(directory / REPORT, test, how, scores)
+    _add_to_report(directory / REPORT, test, conditions, scores)
     print(f"{test.name}: " + "  ".join(f"{s.label} = {s.score:.2f}" for s in scores), flush=True)
     for s in scores:
         print(f"  {s.label}  {s.signature}")
 
 
-def _translated(
-    pool: LinePool, description: str, test: _TestSet, scoring: ScoringConfig, changed: dict[str, Any]
+def _translate_and_score(
+    pool: LinePool, description: str, test: _TestSet, scoring: ScoringConfig, overrides: dict[str, Any]
 ) -> tuple[list[str], list[Score]]:
-    """Return the translations of a text and their scores; `changed` are decoding options for it."""
+    """Return the translations of a text and their scores; `overrides` are decoding options for it."""
     hypotheses = []
     pool.counts = Counts()
     with Progress(description, total=len(test.source), unit="line") as progress:
-        for output in pool.of_texts(test.source, changed):
+        for output in pool.translate_lines(test.source, overrides):
             hypotheses.append(output.decode("utf-8").removesuffix("\n"))
             progress.advance()
     return hypotheses, score_corpus(hypotheses, test.references, lowercase=scoring.lowercase, tokenize=scoring.tokenize)
 
 
-def _tune(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
+def _tune_length_penalty(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
     """Choose the length penalty with the best BLEU on the dev set; return it and all BLEU scores, for the report."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, config.decoding.length_penalty}):
-        changed = {"length_penalty": penalty}
-        _, scores = _translated(pool, f"length penalty {penalty:g}", dev, config.scoring, changed)
+        overrides = {"length_penalty": penalty}
+        _, scores = _translate_and_score(pool, f"length penalty {penalty:g}", dev, config.scoring, overrides)
         bleu[penalty] = scores[0].score
         log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
     # Of equal ones that which is nearest to the usual.
@@ -268,7 +275,7 @@ def _tune(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
 
 
-def _named(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
+def _model_identity(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
     """Return the entries of a report that identify the models: directories, checkpoints and fingerprints."""
     return {
         "models": [os.path.abspath(experiment.directory) for experiment in experiments],
@@ -278,11 +285,11 @@ def _named(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]
     }
 
 
-def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:
+def _add_to_report(path: Path, test: _TestSet, conditions: dict[str, Any], scores: Sequence[Score]) -> None:
     """Add the scores of a set to the report. The report is read again first, as another command may have added sets."""
     source, *references = test.files
     entry = {
-        **how,
+        **conditions,
         "source": source,
         "references": references,
         **{score.name: {"score": score.score, "signature": score.signature} for score in scores},

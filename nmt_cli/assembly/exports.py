@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.named_files import refuse_overwriting
-from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.file_checks import refuse_overwriting
+from nmt_cli.assembly.model_options import named_models
 from nmt_cli.data.output import is_stream, open_output
 from nmt_cli.export.card import card
 from nmt_cli.export.new_directory import check_new_directory
@@ -16,12 +16,12 @@ from nmt_cli.system.console import command_line, log, warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.experiment import Experiment
 
 FORMATS = ("html", "onnx")
 PAGE_ENDINGS = (".html", ".htm")
-_LEFT_OUT = {
+_NORMALIZATION_WARNINGS = {
     "html": "of decoding.normalize_input, the page does only capitals and missing full stops. Lines with numbers, "
     "emoji, unusual quotes or typing errors may be translated worse than by nmt translate",
     "onnx": "the export does not do decoding.normalize_input. Lines in capitals, for example, may be translated "
@@ -59,7 +59,7 @@ def export_models(models: ModelOptions, output: Path | None, *, format_: str | N
     else:
         write_onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
     if any(experiment.config.decoding.normalize_input for experiment in experiments):
-        warn(_LEFT_OUT[wanted])
+        warn(_NORMALIZATION_WARNINGS[wanted])
 
 
 def write_card(model_dirs: Sequence[Path], output: Path | None, checkpoint: str) -> None:

@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt_cli.assembly.named_files import readable_again, refuse_odd_languages
+from nmt_cli.assembly.file_checks import refuse_invalid_languages, rereadable_paths
 from nmt_cli.data.lines import input_name
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.formats.importing import plan, read_job
-from nmt_cli.formats.languages import Languages, language_of_name, other_language
-from nmt_cli.formats.members import FORMATS, ONE_SIDE, Settings, recognised
-from nmt_cli.formats.opening import Input, spreadsheets_unpacked
+from nmt_cli.formats.languages import Languages, is_language_name, language_of_name
+from nmt_cli.formats.members import FORMATS, ONE_SIDE_FORMATS, Settings, recognise_input
+from nmt_cli.formats.opening import Input, unpack_spreadsheets
 from nmt_cli.formats.report import ImportReport
-from nmt_cli.system.console import Progress, counted, log, warn
+from nmt_cli.system.console import Progress, format_count, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import removed_on_failure
 
-_TICK = 1000
+_PROGRESS_INTERVAL = 1000
 
 
-class Imported(NamedTuple):
+class ImportedFiles(NamedTuple):
     """The files that an import has written."""
 
     source: Path
@@ -67,47 +67,47 @@ def languages_of(source_lang: str | None, target_lang: str | None, lang: str | N
     return Languages(source_lang, target_lang)
 
 
-def _imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
+def _imported_paths(prefix: str, languages: tuple[str, str]) -> ImportedFiles:
     """Return the names of the files that an import writes, after a check of the options.
 
     Raises:
         InputError: a language code cannot end a file name, or a file is there already or cannot be made.
     """
-    refuse_odd_languages(languages)
+    refuse_invalid_languages(languages)
     if languages[0].lower() == languages[1].lower():
         languages = (f"source.{languages[0]}", f"target.{languages[1]}")
-    made = Imported(*(Path(f"{prefix}.{ending}") for ending in (*languages, "report.json")))
+    made = ImportedFiles(*(Path(f"{prefix}.{ending}") for ending in (*languages, "report.json")))
     check_new(made)
     return made
 
 
-def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Imported:
+def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> ImportedFiles:
     """Write the pairs of the files as two files of sentences and a report: all three, or none.
 
     Raises:
         InputError: a file is not understood, holds no pair, or an output exists already.
     """
     if settings.is_single:
-        refuse_odd_languages((settings.languages.source,), ("--lang",))
+        refuse_invalid_languages((settings.languages.source,), ("--lang",))
         text = Path(f"{prefix}.{settings.languages.source}")
-        made = Imported(text, text, Path(f"{prefix}.report.json"))
+        made = ImportedFiles(text, text, Path(f"{prefix}.report.json"))
         check_new([made.source, made.report])
     else:
         made = _imported_paths(prefix, (settings.languages.source, settings.languages.target))
-    files = _expanded(files, settings)
-    with readable_again(files) as paths:
-        packed = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
-        with spreadsheets_unpacked(packed) as inputs:
-            report = _written(inputs, made, settings)
+    files = _expand_directories(files, settings)
+    with rereadable_paths(files) as paths:
+        packed = [Input(path, display_name=input_name(file)) for path, file in zip(paths, files, strict=True)]
+        with unpack_spreadsheets(packed) as inputs:
+            report = _write_pairs(inputs, made, settings)
     _log_report(report, made)
     return made
 
 
-def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
+def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
     """Return the files; a directory is replaced by the files in it that can be imported, and the others are logged.
 
     A file in a directory that holds one language only, such as text or subtitles, is left out if its name does not fit
-    the languages of the import (see `_is_of_another`).
+    the languages of the import (see `_is_other_language`).
 
     Raises:
         InputError: nothing in a directory can be imported.
@@ -124,13 +124,13 @@ def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
             if not path.is_file() or any(part.startswith(".") for part in path.relative_to(name).parts):
                 continue
             try:
-                kinds, _ = recognised(Input(str(path)), settings)
+                kinds, _ = recognise_input(Input(str(path)), settings)
             except InputError as error:
                 log(f"not read: {error}")
                 refused.append(str(error))
                 continue
-            is_side = any(one.format in ONE_SIDE for one in kinds)
-            if is_side and _is_of_another(path.name, settings):
+            is_side = any(one.format in ONE_SIDE_FORMATS for one in kinds)
+            if is_side and _is_other_language(path.name, settings):
                 refused.append(f"{path}: is text in one language, and its name does not name {asked}")
                 log(f"not read: {refused[-1]}")
             else:
@@ -144,14 +144,14 @@ def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
     return listed
 
 
-def _is_of_another(name: str, settings: Settings) -> bool:
+def _is_other_language(name: str, settings: Settings) -> bool:
     """Return whether a file name names neither of two wanted languages, or, if one is wanted, another one instead."""
     if language_of_name(name, settings.languages) is not None:
         return False
-    return not settings.is_single or any(other_language(part) for part in name.lower().split(".")[1:])
+    return not settings.is_single or any(is_language_name(part) for part in name.lower().split(".")[1:])
 
 
-def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> ImportReport:
+def _write_pairs(inputs: Sequence[Input], made: ImportedFiles, settings: Settings) -> ImportReport:
     """Write the pairs of the inputs and the report, and return the report; `InputError` where there is no pair."""
     jobs = plan(inputs, settings)
     report = ImportReport()
@@ -167,8 +167,8 @@ def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> Imp
             for source, target in read_job(job, settings, report):
                 for text_file, text in zip(text_files, (target, source), strict=False):
                     text_file.write(f"{text}\n".encode())
-                if not report.pairs % _TICK:
-                    progress.advance(_TICK)
+                if not report.pairs % _PROGRESS_INTERVAL:
+                    progress.advance(_PROGRESS_INTERVAL)
         if not report.pairs:
             names = ", ".join(given.file for given in inputs)
             what = "text" if settings.is_single else "pair"
@@ -179,7 +179,7 @@ def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> Imp
 
 
 @contextmanager
-def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> Iterator[Imported]:
+def imported_files(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> Iterator[ImportedFiles]:
     """Import files for another command and yield the files written; if the block fails, remove them.
 
     Raises:
@@ -200,7 +200,7 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
         yield made
 
 
-def _log_report(report: ImportReport, made: Imported) -> None:
+def _log_report(report: ImportReport, made: ImportedFiles) -> None:
     """Log the recognised columns and sides, the skipped pairs, and the files written."""
     for seen in report.inputs:
         name = " and ".join(seen["files"])
@@ -220,14 +220,14 @@ def _log_report(report: ImportReport, made: Imported) -> None:
             log(f"{name}: source first (chosen by {seen['sides_by']})")
     if report.skipped:
         warn(f"skipped: {_skipped_reasons(report)}")
-    if report.joined:
-        log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
+    if report.num_joined:
+        log(f"{format_count(report.num_joined, 'pair')} had line ends inside a side; each became a space")
     if report.notes:
         log(f"also found: {'; '.join(f'{what} ({number:,})' for what, number in report.notes.items())}")
     if made.source == made.target:
-        log(f"{counted(report.pairs, 'line')} written to {made.source}")
+        log(f"{format_count(report.pairs, 'line')} written to {made.source}")
     else:
-        log(f"{counted(report.pairs, 'pair')} written to {made.source} and {made.target}")
+        log(f"{format_count(report.pairs, 'pair')} written to {made.source} and {made.target}")
     log(f"format, encoding and skipped pairs are in {made.report}")
 
 

@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.language_profiles import learn_profiles
-from nmt_cli.assembly.resume_checks import config_to_train
+from nmt_cli.assembly.resume_checks import load_training_config
 from nmt_cli.assembly.tokenizers import tokenizers_of, trained_tokenizers
 from nmt_cli.assembly.training_inputs import check_counts, check_inputs
-from nmt_cli.corpora.sizes import resized, sizes_for
+from nmt_cli.corpora.sizes import size_changes, sizes_for
 from nmt_cli.corpora.survey import survey
-from nmt_cli.data.language_profile import LanguageProfile, probabilities
+from nmt_cli.data.language_profile import LanguageProfile, language_probabilities
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
-from nmt_cli.improve.estimate import Speed, TrialError, measure, table
-from nmt_cli.improve.plan import Amounts, final_models, plan, translates_back
-from nmt_cli.improve.record import LOCK, Ledger, count_lines
-from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
+from nmt_cli.improve.estimate import Speed, TrialError, measure_machine, table
+from nmt_cli.improve.plan import LineCounts, final_models, has_reverse_directions, plan
+from nmt_cli.improve.record import LOCK, StageRecords, count_lines
+from nmt_cli.improve.result import baseline_score, best_of, copy_model, dev_score, publish
 from nmt_cli.improve.stage_runner import run_stages
-from nmt_cli.improve.training import covers
-from nmt_cli.system.console import command_line, counted, log, warn
+from nmt_cli.improve.training import has_all_directions
+from nmt_cli.system.console import command_line, format_count, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked
-from nmt_cli.text.direction import listed
-from nmt_cli.training.checkpoints import sign
+from nmt_cli.text.direction import format_directions
+from nmt_cli.training.checkpoints import metric_sign
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LINES_TO_JUDGE = 500
 """Number of first lines of a file in one language by which its language is judged."""
-SURE = 0.9
+MIN_LANGUAGE_PROBABILITY = 0.9
 """Probability of a language above which a line is taken to be in it."""
 MIN_LINES_TO_MEASURE = 200_000
 """Lines in all trainings together from which on a short trial, to measure the machine, is worth its time."""
@@ -70,41 +70,41 @@ def improve_model(
         ConfigError: the configuration is wrong.
         InputError: the text is missing or unfit, or the directory holds something else or another plan.
     """
-    config = config_to_train(path, overrides)
+    config = load_training_config(path, overrides)
     from nmt_cli.system.distributed import find_device
 
     directory = Path(os.path.realpath(output if output is not None else f"{config.model_dir}-improved"))
     recipe = replace(recipe, int8=find_device(config.training.device).type == "cpu")
-    ledger = Ledger(directory)
-    ledger.check_place(config)
-    ledger.check_plan(config, recipe)
-    if ledger.is_finished and not dry_run:
-        told = command_line("nmt", "translate", "FILE", "--model", directory, *_choice(config))
+    records = StageRecords(directory)
+    records.check_result_directory(config)
+    records.check_plan(config, recipe)
+    if records.is_finished and not dry_run:
+        told = command_line("nmt", "translate", "FILE", "--model", directory, *_direction_options(config))
         log(f"finished already; try: {told}")
         return
-    _check(config, directory)
+    _check_configuration(config, directory)
     _check_reverse(config, recipe)
-    amounts = _amounts_of_text(config)
+    line_counts = _amounts_of_text(config)
     is_fixed = not recipe.resizes or config.training.init_from is not None or len(config.data.directions) > 1
-    sizes = {} if is_fixed else _sizes_of_stages(config, recipe, amounts)
-    planned = partial(plan, config, recipe, amounts, directory, sizes)
-    stages = planned()
+    sizes = {} if is_fixed else _sizes_of_stages(config, recipe, line_counts)
+    make_stages = partial(plan, config, recipe, line_counts, directory, sizes)
+    stages = make_stages()
     is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
-    is_new = not ledger.plan_path.is_file()
+    is_new = not records.plan_path.is_file()
     tokenizers = _first_tokenizers(config) if dry_run or is_new or is_long else {}
     if config.training.max_steps is not None:
         log("training.max_steps is for a training on the pairs; a training on twice the lines gets twice the updates")
     if dry_run:
-        _print_plan(stages, ledger, _measured(config, recipe, tokenizers))
+        _print_plan(stages, records, _measured_speed(config, recipe, tokenizers))
         return
     with locked(directory / LOCK, "used as the directory of `nmt improve`", "wait for it or choose another -o"):
-        ledger.check_place(config)
-        ledger.check_plan(config, recipe)
-        ledger.remove_leftovers(stages)
-        _carry_out(planned, ledger, config, recipe, tokenizers if is_long else {}, workers)
+        records.check_result_directory(config)
+        records.check_plan(config, recipe)
+        records.remove_leftovers(stages)
+        _execute_plan(make_stages, records, config, recipe, tokenizers if is_long else {}, workers)
 
 
-def _check(config: Config, directory: Path) -> None:
+def _check_configuration(config: Config, directory: Path) -> None:
     """Refuse a configuration or text with which a stage would fail, or that has no text in one language."""
     if config.data.monolingual is None:
         raise InputError(
@@ -128,16 +128,17 @@ def _check_reverse(config: Config, recipe: Recipe) -> None:
     """Refuse a model in `--reverse` that cannot translate the text back, or that leaves other text without a use."""
     text, origin = config.data.monolingual, config.training.init_from
     languages = {language for _, language in config.data.monolingual_files("target")}
-    back = tuple(one.exchanged for one in config.data.directions if one.target in languages)
+    back = tuple(one.reverse_direction for one in config.data.directions if one.target in languages)
     if recipe.reverse is None:
-        if origin is not None and back and not covers(Path(origin), back):
+        if origin is not None and back and not has_all_directions(Path(origin), back):
             warn(
-                f"training.init_from: {origin} does not translate {listed(back)}, so the training of the reverse "
-                f"direction begins with random weights, at the learning rate {config.training.learning_rate:g}. If "
+                f"training.init_from: {origin} does not translate {format_directions(back)}, so the training of the "
+                "reverse direction begins with random weights, at the learning rate "
+                f"{config.training.learning_rate:g}. If "
                 "you have a model of the reverse direction, name it with --reverse"
             )
         return
-    if translates_back(config.data.directions):
+    if has_reverse_directions(config.data.directions):
         raise InputError("--reverse: this model has its directions both ways, and translates back by itself")
     if not back:
         raise InputError("--reverse: translates text in the target language, and there is none (--target-text FILE)")
@@ -149,7 +150,9 @@ def _check_reverse(config: Config, recipe: Recipe) -> None:
     given = Experiment(Path(recipe.reverse))
     known = given.config.data.directions
     if missing := tuple(one for one in back if one not in known):
-        raise InputError(f"--reverse {given.directory}: translates {listed(known)}, not {listed(missing)}")
+        raise InputError(
+            f"--reverse {given.directory}: translates {format_directions(known)}, not {format_directions(missing)}"
+        )
     given.checkpoints.resolve("best")
 
 
@@ -161,39 +164,39 @@ def _refuse_other_languages(config: Config) -> None:
         for path, language in config.data.monolingual_files(side):
             with open_input(path) as stream:
                 lines = [decode_line(line)[0] for line in islice(iter_lines(stream), LINES_TO_JUDGE)]
-            found = Counter(_surely_in(line, profiles) for line in lines)
+            found = Counter(_detected_language(line, profiles) for line in lines)
             other, count = next(iter(found.most_common(1)), (None, 0))
             if other not in (None, language) and 2 * count > len(lines):
                 problems.append(
-                    f"data.monolingual.{side}: {path}: {count} of its first {counted(len(lines), 'line')} look like "
-                    f"{other}, not {language}. Give text in {language}, or name the file for {other}"
+                    f"data.monolingual.{side}: {path}: {count} of its first {format_count(len(lines), 'line')} look "
+                    f"like {other}, not {language}. Give text in {language}, or name the file for {other}"
                 )
     if problems:
         raise InputError("\n".join(problems))
 
 
-def _surely_in(line: str, profiles: Mapping[str, LanguageProfile]) -> str | None:
-    """Return the language of a line; None if its probability is not above SURE."""
-    language, probability = next(iter(probabilities(line, profiles).items()))
-    return language if probability > SURE else None
+def _detected_language(line: str, profiles: Mapping[str, LanguageProfile]) -> str | None:
+    """Return the language of a line; None if its probability is not above MIN_LANGUAGE_PROBABILITY."""
+    language, probability = next(iter(language_probabilities(line, profiles).items()))
+    return language if probability > MIN_LANGUAGE_PROBABILITY else None
 
 
-def _amounts_of_text(config: Config) -> Amounts:
+def _amounts_of_text(config: Config) -> LineCounts:
     """Return the number of lines of each file; `InputError` if the files in one language have none."""
 
-    def counted(paths: Sequence[str]) -> tuple[int, ...]:
+    def format_count(paths: Sequence[str]) -> tuple[int, ...]:
         return tuple(count_lines(Path(path)) for path in paths)
 
-    amounts = Amounts(
-        counted([corpus.source for corpus in config.data.train]),
-        *(counted([path for path, _ in config.data.monolingual_files(side)]) for side in ("target", "source")),
+    line_counts = LineCounts(
+        format_count([corpus.source for corpus in config.data.train]),
+        *(format_count([path for path, _ in config.data.monolingual_files(side)]) for side in ("target", "source")),
     )
-    if not sum((*amounts.target, *amounts.source)):
+    if not sum((*line_counts.target, *line_counts.source)):
         raise InputError("data.monolingual: the files hold no line")
-    return amounts
+    return line_counts
 
 
-def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
+def _sizes_of_stages(config: Config, recipe: Recipe, line_counts: LineCounts) -> dict[str, Any]:
     """Return the sizes, by dotted key, for the pairs and the translated lines of one epoch.
 
     Only sizes that `nmt init` chose for the pairs alone are enlarged; a size that the user chose is not among them. A
@@ -202,10 +205,10 @@ def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[s
     text = config.data.monolingual
     pairs = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     alone = survey(pairs)
-    num_lines = sum((*amounts.target, *amounts.source))
+    num_lines = sum((*line_counts.target, *line_counts.source))
     num_pairs = alone.num_pairs + min(num_lines, round(recipe.ratio * alone.num_pairs))
     others = [Corpus(path, path) for path in (text.paths if text else ())]
-    sizes = resized(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
+    sizes = size_changes(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
     if sizes:
         told = ", ".join(f"{key} {value}" for key, value in sizes.items())
         log(f"sizes enlarged for {num_pairs:,} lines in an epoch (--keep-sizes leaves them as configured): {told}")
@@ -225,62 +228,62 @@ def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
     return trained_tokenizers(config) if text is not None and text.target else tokenizers_of(config)
 
 
-def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
+def _measured_speed(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
     """Return the speed of this machine by a short trial; if it fails, warn and return the speed of a slow machine."""
 
     log("measuring this machine by a short training and a translation of a few lines")
     try:
-        return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
+        return measure_machine(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
     except TrialError as error:
         warn(f"{error}. So the times are rough")
         return Speed()
 
 
-def _print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
+def _print_plan(stages: Sequence[Stage], records: StageRecords, speed: Speed) -> None:
     """Print a line for each stage, with its time and its disk space."""
     measured = "for this machine as it is now" if speed.is_measured else "rough, because the trial failed"
-    print(f"{len(stages)} stages in {ledger.directory}; times {measured}")
+    print(f"{len(stages)} stages in {records.directory}; times {measured}")
     for line in table(stages, speed):
         print(line)
 
 
-def _carry_out(
-    planned: Callable[..., list[Stage]],
-    ledger: Ledger,
+def _execute_plan(
+    make_stages: Callable[..., list[Stage]],
+    records: StageRecords,
     config: Config,
     recipe: Recipe,
     tokenizers: Mapping[str, Tokenizer],
     workers: int | None,
 ) -> None:
     """Run the stages that are not finished, and make the result. If there are tokenizers, measure the machine first."""
-    stages = planned()
-    if not ledger.plan_path.is_file():
-        ledger.write_plan(config, recipe, stages)
-    speed = _measured(config, recipe, tokenizers) if tokenizers else Speed()
-    run_stages(planned, ledger, speed, workers=workers)
+    stages = make_stages()
+    if not records.plan_path.is_file():
+        records.write_plan(config, recipe, stages)
+    speed = _measured_speed(config, recipe, tokenizers) if tokenizers else Speed()
+    run_stages(make_stages, records, speed, workers=workers)
     models = final_models(stages)
     chosen = best_of(models)
-    copy_model(chosen, ledger.directory)
-    ledger.write_result(recipe, stages, chosen, models)
-    publish(chosen, ledger.directory)
-    log(f"finished: {ledger.directory} holds the model of {chosen.relative_to(ledger.directory)}")
-    _compare(config, chosen)
+    copy_model(chosen, records.directory)
+    records.write_result(recipe, stages, chosen, models)
+    publish(chosen, records.directory)
+    log(f"finished: {records.directory} holds the model of {chosen.relative_to(records.directory)}")
+    _log_dev_scores(config, chosen)
     if len(models) > 1:
         named = (word for model in models for word in ("--model", model))
-        together = command_line("nmt", "translate", "FILE", *named, *_choice(config))
+        together = command_line("nmt", "translate", "FILE", *named, *_direction_options(config))
         log(f"all {len(models)} together translate better and more slowly: {together}")
-    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory, *_choice(config))}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', records.directory, *_direction_options(config))}")
 
 
-def _choice(config: Config) -> tuple[str, ...]:
+def _direction_options(config: Config) -> tuple[str, ...]:
     """Return the options that choose the first of several directions; none for one direction."""
     first, *others = config.data.directions
     return first.options if others else ()
 
 
-def _compare(config: Config, chosen: Path) -> None:
+def _log_dev_scores(config: Config, chosen: Path) -> None:
     """Log the dev score of the result, with that of the model from the pairs alone if there is one."""
-    now, before = dev_score(chosen), score_before(config)
+    now, before = dev_score(chosen), baseline_score(config)
     if now is None:
         return
     told = f"{now.metric} of the result on the dev set: {now.value:.2f}"
@@ -288,7 +291,7 @@ def _compare(config: Config, chosen: Path) -> None:
         log(told)
         return
     told += f"; of the model in {config.model_dir}: {before.value:.2f}"
-    if sign(now.metric) * (now.value - before.value) > 0:
+    if metric_sign(now.metric) * (now.value - before.value) > 0:
         log(told)
     else:
         warn(f"the result is not better than the model before. {told}")

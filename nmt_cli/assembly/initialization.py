@@ -68,8 +68,8 @@ def _load_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) ->
     shared = load_parent(model, path, pieces=pieces, parent_pieces=parent_pieces)
     log(
         f"weights: from {origin.directory}, which has another vocabulary. It has {shared.source:,} of the "
-        f"{shared.of_source:,} source pieces and {shared.target:,} of the {shared.of_target:,} target pieces; the "
-        "embeddings of the others begin with random values"
+        f"{shared.num_source_pieces:,} source pieces and {shared.target:,} of the {shared.num_target_pieces:,} target "
+        "pieces; the embeddings of the others begin with random values"
     )
 
 

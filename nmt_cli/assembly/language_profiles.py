@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nmt_cli.data.language_profile import MAX_LINES, WAY_OUT, LanguageProfile
+from nmt_cli.data.language_profile import MAX_LINES, REMEDY, LanguageProfile
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
@@ -41,7 +41,7 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
     return profiles
 
 
-def keep_profiles(experiment: Experiment, config: Config) -> None:
+def write_language_profiles(experiment: Experiment, config: Config) -> None:
     """Write the profiles into the model directory, unless it has them and the training has begun.
 
     Raises:
@@ -67,4 +67,4 @@ def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
         values = read_json(path)
         return {language: LanguageProfile.from_json(values[language], str(path)) for language in data.languages}
     except KeyError as error:
-        raise ModelError(f"{path}: is damaged; {WAY_OUT}") from error
+        raise ModelError(f"{path}: is damaged; {REMEDY}") from error

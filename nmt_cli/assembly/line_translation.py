@@ -9,17 +9,17 @@ from functools import partial
 from itertools import islice, repeat
 from typing import IO, TYPE_CHECKING
 
-from nmt_cli.assembly.named_files import refuse_overwriting
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.file_checks import refuse_overwriting
 from nmt_cli.assembly.translation_pool import open_pool
+from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import Progress, log, warn
-from nmt_cli.translation.line_tasks import numbered
+from nmt_cli.translation.line_tasks import number_windows
 from nmt_cli.translation.windows import unequal_lengths, windows_of_lines, with_prefixes
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.line_tasks import LinePool
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "A function that yields each window of lines with the prefixes of its translations, or None without prefixes."
 
 
-def translate_file(task: TranslationTask, models: ModelOptions, decoding: RequestedDecoding) -> None:
+def translate_file(task: TranslationTask, models: ModelOptions, decoding: DecodingOverrides) -> None:
     """Write the translation of a file: of its lines, of its paragraphs, or of the document that it is.
 
     Raises:
@@ -40,37 +40,43 @@ def translate_file(task: TranslationTask, models: ModelOptions, decoding: Reques
     if task.confidence and not task.is_of_lines:
         refuse_overwriting(task.confidence_report_path, [*task.inputs, task.output], experiments)
     if task.is_of_lines:
-        _translate_lines_of(task, experiments, models, decoding)
+        _translate_lines(task, experiments, models, decoding)
     else:
         from nmt_cli.assembly.document_translation import translate_units
 
         translate_units(task, experiments, models, decoding)
 
 
-def _translate_lines_of(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+def _translate_lines(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: DecodingOverrides
 ) -> None:
     """Write the translation of each line of a file, or of a shard of it."""
     file, prefix = task.file, task.prefix
     _check_number_of_prefixes(file, prefix)
-    chosen = lines_of_shard(file, task.shard) if task.shard is not None else None
+    shard_lines = lines_of_shard(file, task.shard) if task.shard is not None else None
     if task.is_named_as_document:
         warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
-    first_line = 0 if chosen is None else chosen.start
+    first_line = 0 if shard_lines is None else shard_lines.start
     with (
         open_input(file, warns_of_format=not task.is_named_as_document) as stream,
         open_pool("lines", task, experiments, models, decoding) as pool,
-        _windows_of_prefixes(prefix, chosen, file) as with_beginnings,
+        _windows_of_prefixes(prefix, shard_lines, file) as with_beginnings,
         open_output(task.output) as out,
     ):
         is_typed = is_standard_input(file) and sys.stdin.isatty()
         if is_typed:
             log("type a sentence and press Enter; Ctrl-D ends")
-        total = None if is_typed else len(chosen) if chosen is not None else _num_lines(file)
-        lines = iter_lines(stream) if chosen is None else islice(iter_lines(stream), chosen.start, chosen.stop)
+        total = None if is_typed else len(shard_lines) if shard_lines is not None else _num_lines(file)
+        lines = (
+            iter_lines(stream)
+            if shard_lines is None
+            else islice(iter_lines(stream), shard_lines.start, shard_lines.stop)
+        )
         windows = windows_of_lines(lines)
         with_prefixes = zip(windows, repeat(None)) if with_beginnings is None else with_beginnings(windows)
-        _write_lines(pool, pool.translated(numbered(with_prefixes, first_line)), out, total, is_typed=is_typed)
+        _write_lines(
+            pool, pool.translate_windows(number_windows(with_prefixes, first_line)), out, total, is_typed=is_typed
+        )
 
 
 def _num_lines(file: str | None) -> int | None:
@@ -110,12 +116,14 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
 
 
 @contextmanager
-def _windows_of_prefixes(path: str | None, chosen: range | None, file: str | None) -> Iterator[WithPrefixes | None]:
+def _windows_of_prefixes(
+    path: str | None, shard_lines: range | None, file: str | None
+) -> Iterator[WithPrefixes | None]:
     """Yield a function that gives each window the prefixes of its lines, or None without a file of prefixes.
 
     Args:
         path: the file of prefixes, one for each line.
-        chosen: the lines of the shard to translate; None means all lines.
+        shard_lines: the lines of the shard to translate; None means all lines.
         file: the file of lines, for messages.
     """
     if path is None:
@@ -123,6 +131,6 @@ def _windows_of_prefixes(path: str | None, chosen: range | None, file: str | Non
         return
     with open_input(path) as stream:
         lines = iter_lines(stream)
-        own = lines if chosen is None else islice(lines, chosen.start, chosen.stop)
-        first_line = 1 if chosen is None else chosen.start + 1
+        own = lines if shard_lines is None else islice(lines, shard_lines.start, shard_lines.stop)
+        first_line = 1 if shard_lines is None else shard_lines.start + 1
         yield partial(with_prefixes, prefixes=own, names=(input_name(file), input_name(path)), first_line=first_line)

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from nmt_cli.assembly.named_models import ModelOptions
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_for_lines, open_requested
+from nmt_cli.assembly.model_options import ModelOptions
+from nmt_cli.assembly.translation_task import (
+    DecodingOverrides,
+    TranslationTask,
+    open_line_translator,
+    open_task_translator,
+)
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import find_device
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.workers import BuiltLater, OneByOne, Work
+from nmt_cli.system.workers import LazyTaskLoop, SequentialTaskLoop, TaskLoop
 from nmt_cli.translation.line_tasks import translate_task
 from nmt_cli.translation.output_formats import formatter
-from nmt_cli.translation.results import Translated, Translation
+from nmt_cli.translation.results import TranslatedLine, Translation
 from nmt_cli.translation.translator import Translator
 
 
@@ -24,9 +29,9 @@ def line_work(
     task: TranslationTask,
     experiments: Sequence[Experiment],
     models: ModelOptions,
-    decoding: RequestedDecoding,
+    decoding: DecodingOverrides,
     fingerprints: Sequence[str] = (),
-) -> Work:
+) -> TaskLoop:
     """Return the work that translates each `LineTask`; on a GPU, the worker process itself builds the translator.
 
     With `outputs` "lines", the output for a line is in the format of the task, as bytes. With "sentences", for a
@@ -36,19 +41,19 @@ def line_work(
         InputError: a model cannot be loaded, has another fingerprint than on the machine of the command, lacks an
             attention that is needed, or more translations of a line are wanted than its beam holds.
     """
-    build = partial(_built, outputs, task, experiments, models, decoding, fingerprints)
-    return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
+    build = partial(_build_work, outputs, task, experiments, models, decoding, fingerprints)
+    return LazyTaskLoop(build) if find_device(models.device).type == "cuda" else build()
 
 
-def _built(
+def _build_work(
     outputs: Literal["lines", "sentences"],
     task: TranslationTask,
     experiments: Sequence[Experiment],
     models: ModelOptions,
-    decoding: RequestedDecoding,
+    decoding: DecodingOverrides,
     fingerprints: Sequence[str],
-) -> OneByOne:
-    opened = open_for_lines if outputs == "lines" else open_requested
+) -> SequentialTaskLoop:
+    opened = open_line_translator if outputs == "lines" else open_task_translator
     translator = opened(task, experiments, models, decoding)
     for experiment, fingerprint in zip(experiments, fingerprints, strict=False):
         if experiment.fingerprint(models.checkpoint) != fingerprint:
@@ -58,27 +63,27 @@ def _built(
             )
     if outputs == "sentences":
         _prepare_for_sentences(translator, task, decoding)
-        return OneByOne(partial(translate_task, translator, _best))
+        return SequentialTaskLoop(partial(translate_task, translator, _best_translation))
     has_terms = task.glossary is not None
     write = formatter(task.format, n_best=decoding.n_best, alignment=task.alignment, glossary=has_terms)
 
-    def written(number: int, translated: Translated) -> bytes:
+    def encoded_output(number: int, translated: TranslatedLine) -> bytes:
         return write(number, translated).encode("utf-8", errors="replace")
 
-    return OneByOne(partial(translate_task, translator, written))
+    return SequentialTaskLoop(partial(translate_task, translator, encoded_output))
 
 
-def _prepare_for_sentences(translator: Translator, task: TranslationTask, decoding: RequestedDecoding) -> None:
+def _prepare_for_sentences(translator: Translator, task: TranslationTask, decoding: DecodingOverrides) -> None:
     """Let the translator return the attention, by which tags and placeholders are placed, and do no markup itself.
 
     For a sentence of a document, the caller takes the markup out before translation and puts it back afterwards.
     """
     if not translator.models.has_attention and (task.is_document or decoding.markup):
-        without = translator.models.without_attention
+        without = translator.models.no_attention_message
         warn(f"{without}, so the order of the words alone places tags and placeholders")
     changed = {"with_alignment": translator.models.has_attention, "keep_markup": False}
     translator.options = translator.options.model_copy(update=changed)
 
 
-def _best(_: int, translated: Translated) -> Translation:
+def _best_translation(_: int, translated: TranslatedLine) -> Translation:
     return translated.best

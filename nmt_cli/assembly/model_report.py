@@ -10,11 +10,11 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.model_options import named_models
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.config.architecture import architecture
 from nmt_cli.improve.record import Provenance
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import ModelError
 from nmt_cli.training.checkpoints import MODEL_FILE, read_meta
 
@@ -57,7 +57,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
         report["tokenizer"] = "not trained yet"
     else:
         source, target = experiment.tokenizers
-        sides = {"joint": source} if source.is_same(target) else {"source": source, "target": target}
+        sides = {"joint": source} if source.has_same_model(target) else {"source": source, "target": target}
         report["tokenizer"] = {
             side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, fingerprint "
             f"{tokenizer.fingerprint[:12]}"
@@ -73,7 +73,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
         "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
         "batch": f"{training.batch_size:,} {'target pieces' if training.batch_type == 'tokens' else 'sentences'}",
         "last update": index.last if index.last is not None else "none yet",
-        "finished": index.finished or "no",
+        "finished": index.finish_reason or "no",
     }
     ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}
     report["checkpoints"] = {
@@ -86,7 +86,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     if made_by.path.is_file():
         report |= made_by.sections()
     sizes = _sizes(experiment.directory)
-    report["size"] = f"{sum(sizes) / 1e6:,.1f} MB in {counted(len(sizes), 'file')}"
+    report["size"] = f"{sum(sizes) / 1e6:,.1f} MB in {format_count(len(sizes), 'file')}"
     return report
 
 
@@ -129,7 +129,7 @@ def _confidence(experiment: Experiment) -> str:
     except ModelError as error:
         return f"damaged: {error}"
     origin = calibration.origin
-    return f"fitted to {origin.checkpoint} on {counted(origin.lines, 'line')}: {calibration.summary()}"
+    return f"fitted to {origin.checkpoint} on {format_count(origin.lines, 'line')}: {calibration.summary()}"
 
 
 def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:

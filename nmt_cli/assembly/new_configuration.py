@@ -9,27 +9,27 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from nmt_cli.assembly.epoch import updates_of_text
-from nmt_cli.assembly.imported_pairs import imported
-from nmt_cli.assembly.named_files import refuse_odd_languages, refuse_one_file
+from nmt_cli.assembly.epoch_updates import updates_of_text
+from nmt_cli.assembly.file_checks import refuse_invalid_languages, refuse_one_file
+from nmt_cli.assembly.imported_pairs import imported_files
 from nmt_cli.assembly.training_inputs import refuse_unfit_text, warn_of_exchanged_sides
 from nmt_cli.config.schema import MAX_LICENCE
 from nmt_cli.config.section import is_name
-from nmt_cli.corpora.advice import NOTICEABLE, clean_command, counts_of_part, fresh_prefix
-from nmt_cli.corpora.filter_pairs import cleaned_names
+from nmt_cli.corpora.advice import MAX_CLEAN_SHARE, clean_command, counts_of_part, fresh_prefix
+from nmt_cli.corpora.filter_pairs import cleaned_paths
 from nmt_cli.corpora.survey import survey
 from nmt_cli.corpora.template import (
+    DataPlan,
     Header,
-    Plan,
     warn_of_few_pairs,
     warn_of_small_dev,
     write_configuration,
     write_with_held_out,
 )
-from nmt_cli.corpora.unequal_files import place_added
+from nmt_cli.corpora.unequal_files import add_mismatch_place
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.pairs import Corpus
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 
@@ -70,7 +70,7 @@ def configure_run(
     header = Header(run_name(output, name, "_".join(languages)), seed, *languages)
     refuse_unfit_text(files)
     if pairs:
-        with imported(pairs, str(output.with_suffix("")), languages) as made:
+        with imported_files(pairs, str(output.with_suffix("")), languages) as made:
             corpora = [Corpus(str(made.source), str(made.target))]
             _configure(output, replace(header, licence=_stated_licence(corpora)), corpora, dev_corpus)
     else:
@@ -81,7 +81,7 @@ def configure_run(
         try:
             _configure(output, replace(header, licence=_stated_licence(corpora)), corpora, dev_corpus)
         except UnequalLinesError as error:
-            raise place_added(error) from error
+            raise add_mismatch_place(error) from error
     log(f"configuration: {output}")
     _offer_cleaning(corpora, output, header, dev_corpus)
     config = shlex.quote(str(output))
@@ -107,12 +107,12 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(
-        f"{counted(text.num_pairs, 'pair')}, {text.words_a_line:.1f} words per target line, "
-        f"{counted(text.distinct_words, 'distinct word')}"
+        f"{format_count(text.num_pairs, 'pair')}, {text.words_a_line:.1f} words per target line, "
+        f"{format_count(text.distinct_words, 'distinct word')}"
     )
     if text.num_whole < (2 if dev is None else 1):
         raise InputError(
-            f"{files}: {counted(text.num_whole, 'pair')} with text on both sides; there is nothing to train on"
+            f"{files}: {format_count(text.num_whole, 'pair')} with text on both sides; there is nothing to train on"
         )
     if text.num_invalid >= max(3, text.num_pairs // 20):
         raise InputError(
@@ -129,7 +129,7 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
         if text.num_invalid:
             warn(f"{text.num_invalid:,} pairs are not UTF-8; the configuration skips them")
         num_pairs = text.num_pairs - text.num_invalid
-        plan = Plan(corpora, num_pairs, dev, "Yours; never filtered.", skips_invalid=text.num_invalid > 0)
+        plan = DataPlan(corpora, num_pairs, dev, "Yours; never filtered.", skips_invalid=text.num_invalid > 0)
         write_configuration(output, header, plan, text, count_updates)
         warn_of_small_dev(num_dev)
     else:
@@ -156,7 +156,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
         files.append((corpus.source, corpus.target))
         counts = counts_of_part(corpus.source, corpus.target)
         share = counts.share(counts.dropped)
-        if share > NOTICEABLE:
+        if share > MAX_CLEAN_SHARE:
             reasons = ", ".join(
                 f"{rule} {counts.share(number):.2f} %" for rule, number in counts.dropped_by.most_common(3)
             )
@@ -168,7 +168,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
             )
             if not counts.kept:
                 continue
-            source, target, _ = cleaned_names([corpus.source, corpus.target], fresh_prefix(corpus))
+            source, target, _ = cleaned_paths([corpus.source, corpus.target], fresh_prefix(corpus))
             files[-1] = str(source), str(target)
             commands.append(clean_command(corpus))
     if commands:
@@ -214,7 +214,7 @@ def _check_options(
         raise InputError("--dev-source and --dev-target belong together: give both, or neither")
     if "-" in (*source, *target, *dev):
         raise InputError("standard input cannot be read twice; give files")
-    refuse_odd_languages(languages)
+    refuse_invalid_languages(languages)
     if specials := [path for path in (*source, *target, *dev) if is_special_file(path)]:
         raise InputError(
             f"{', '.join(map(str, specials))}: is a pipe or a device, but this text is read more than once. Give a file"

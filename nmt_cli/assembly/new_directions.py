@@ -11,23 +11,30 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt_cli.assembly.epoch import updates_of_text
-from nmt_cli.assembly.imported_pairs import imported
-from nmt_cli.assembly.named_files import refuse_odd_languages
+from nmt_cli.assembly.epoch_updates import updates_of_text
+from nmt_cli.assembly.file_checks import refuse_invalid_languages
+from nmt_cli.assembly.imported_pairs import imported_files
 from nmt_cli.assembly.new_configuration import check_output, run_name
-from nmt_cli.corpora.holdout import Split, Undivided, hold_out
+from nmt_cli.corpora.holdout import SplitCounts, SplitInput, hold_out
 from nmt_cli.corpora.survey import survey
-from nmt_cli.corpora.template import Header, Plan, configuration, data_directory, warn_of_few_pairs, warn_of_small_dev
+from nmt_cli.corpora.template import (
+    DataPlan,
+    Header,
+    configuration,
+    data_directory,
+    warn_of_few_pairs,
+    warn_of_small_dev,
+)
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.output import check_new, open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.files import directory_for
+from nmt_cli.system.files import ensure_directory
 from nmt_cli.text.direction import Direction
 
 
-class _Text(NamedTuple):
+class _DirectionFiles(NamedTuple):
     """The files of one direction, as an option names them."""
 
     direction: Direction
@@ -50,7 +57,7 @@ def configure_directions(output: Path, given: Sequence[str], *, both: bool, name
     Raises:
         InputError: a direction or a file is wrong, or an output exists already.
     """
-    texts = [_parsed(one) for one in given]
+    texts = [_parse_direction(one) for one in given]
     directions = [text.direction for text in texts]
     if both:
         directions += [Direction(*reversed(direction)) for direction in directions]
@@ -63,14 +70,14 @@ def configure_directions(output: Path, given: Sequence[str], *, both: bool, name
     check_output(output)
     header = Header(run_name(output, name, "_".join(texts[0].direction)), seed, None, None)
     directory = data_directory(output)
-    with directory_for(directory):
+    with ensure_directory(directory):
         _write(output, directory, header, texts, directions)
     config = shlex.quote(str(output))
     log(f"configuration: {output}")
     log(f"try: nmt check --config {config}; nmt train --config {config}")
 
 
-def _parsed(given: str) -> _Text:
+def _parse_direction(given: str) -> _DirectionFiles:
     """Return the direction and the files that an option names."""
     languages, equals, files = given.partition("=")
     found = re.fullmatch(r"([^-]+)-([^-]+)", languages)
@@ -80,7 +87,7 @@ def _parsed(given: str) -> _Text:
             f"--direction {given}: must be XX-YY=FILE[,FILE]..., such as vi-en=vie-eng.zip; a language such as zh-TW "
             "is written zh_TW"
         )
-    refuse_odd_languages((found[1], found[2]))
+    refuse_invalid_languages((found[1], found[2]))
     if found[1] == found[2]:
         raise InputError(f"--direction {given}: has the same language twice")
     for name in names:
@@ -88,7 +95,7 @@ def _parsed(given: str) -> _Text:
             raise InputError(f"--direction {given}: this text is read more than once; give files")
         if not os.path.exists(name):
             raise InputError(f"{name}: there is no such file")
-    return _Text(Direction(found[1], found[2]), names)
+    return _DirectionFiles(Direction(found[1], found[2]), names)
 
 
 def _refuse_repeats(directions: Sequence[Direction]) -> None:
@@ -102,7 +109,7 @@ def _refuse_repeats(directions: Sequence[Direction]) -> None:
 
 
 def _write(
-    output: Path, directory: Path, header: Header, texts: Sequence[_Text], directions: Sequence[Direction]
+    output: Path, directory: Path, header: Header, texts: Sequence[_DirectionFiles], directions: Sequence[Direction]
 ) -> None:
     """Import the texts into a directory, split them into training and dev sets, and write the configuration."""
     paths = {
@@ -115,7 +122,7 @@ def _write(
         corpora = []
         for text in texts:
             prefix = str(directory / f"{text.direction}.all")
-            found = stack.enter_context(imported(text.files, prefix, text.direction))
+            found = stack.enter_context(imported_files(text.files, prefix, text.direction))
             corpora.append(Corpus(str(found.source), str(found.target)))
         surveys = [survey([corpus]) for corpus in corpora]
         for text, one in zip(texts, surveys, strict=True):
@@ -128,7 +135,7 @@ def _write(
         with open_new_outputs([output, *new]) as (config_file, *files):
             both_sides = list(zip(files[::2], files[1::2], strict=True))
             undivided = [
-                Undivided([corpus], text.direction, one.num_whole, train=train, dev=dev)
+                SplitInput([corpus], text.direction, one.num_whole, train=train, dev=dev)
                 for corpus, text, one, train, dev in zip(
                     corpora, texts, surveys, both_sides[: len(texts)], both_sides[len(texts) :], strict=True
                 )
@@ -137,42 +144,46 @@ def _write(
             _log_splits(texts, splits)
             plan = _plan(texts, directions, paths, splits)
             count = partial(
-                updates_of_text, [_turned(corpora[n % len(texts)], n < len(texts)) for n in range(len(directions))]
+                updates_of_text,
+                [_oriented_corpus(corpora[n % len(texts)], n < len(texts)) for n in range(len(directions))],
             )
-            readings = plan.readings
+            reads_per_epoch = plan.reads_per_epoch
             content = configuration(
-                header, plan, survey(corpora), lambda config, num_pairs: count(config, readings * num_pairs)
+                header, plan, survey(corpora), lambda config, num_pairs: count(config, reads_per_epoch * num_pairs)
             )
             config_file.write(content.encode("utf-8"))
 
 
-def _turned(corpus: Corpus, is_forward: bool) -> Corpus:
+def _oriented_corpus(corpus: Corpus, is_forward: bool) -> Corpus:
     """Return the corpus, with its sides exchanged if `is_forward` is false."""
     return corpus if is_forward else Corpus(corpus.target, corpus.source)
 
 
 def _plan(
-    texts: Sequence[_Text], directions: Sequence[Direction], paths: dict[str, list[list[Path]]], splits: Sequence[Split]
-) -> Plan:
+    texts: Sequence[_DirectionFiles],
+    directions: Sequence[Direction],
+    paths: dict[str, list[list[Path]]],
+    splits: Sequence[SplitCounts],
+) -> DataPlan:
     """Return the plan of the configuration: each text in its direction and, if `directions` has it, the reverse one."""
     by_part: dict[str, list[Corpus]] = {}
     for part, of_part in paths.items():
         files = [Corpus(str(source), str(target)) for source, target in of_part]
-        by_part[part] = [_turned(files[n % len(texts)], n < len(texts)) for n in range(len(directions))]
+        by_part[part] = [_oriented_corpus(files[n % len(texts)], n < len(texts)) for n in range(len(directions))]
     held_out = sum(split.held_out for split in splits)
     left_out = sum(split.left_out for split in splits)
-    return Plan(
+    return DataPlan(
         by_part["train"],
         sum(split.training for split in splits),
         by_part["dev"],
         f"{held_out:,} pairs held out by the seed; {left_out:,} others with one of their sentences are in neither set.",
         directions=directions,
-        smallest=min(split.training for split in splits),
-        readings=len(directions) // len(texts),
+        smallest_direction_pairs=min(split.training for split in splits),
+        reads_per_epoch=len(directions) // len(texts),
     )
 
 
-def _log_splits(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
+def _log_splits(texts: Sequence[_DirectionFiles], splits: Sequence[SplitCounts]) -> None:
     """Log how each text was split into training and dev set.
 
     Raises:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
 
 
-def keep_profile(experiment: Experiment, config: Config) -> None:
+def write_text_profile(experiment: Experiment, config: Config) -> None:
     """Write the profile of the training text of each direction, unless the model has it and the training has begun."""
     for one in experiment.of_each_direction(config):
-        _keep_profile(one, config.of(one.direction) if one.direction else config)
+        _write_text_profile(one, config.for_direction(one.direction) if one.direction else config)
 
 
-def _keep_profile(experiment: Experiment, config: Config) -> None:
+def _write_text_profile(experiment: Experiment, config: Config) -> None:
     """Write the profile of the training text of one direction, unless it is there and the training has begun."""
     from nmt_cli.data.tokenizer import without_symbols
 

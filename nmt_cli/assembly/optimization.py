@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nmt_cli.training.candidates import CandidateSampler
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.training.update import Backward, GradientAccumulator, Objective
+from nmt_cli.training.update import BackwardPass, GradientAccumulator, Objective
 from nmt_cli.training.weights import Weights
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from nmt_cli.system.distributed import World
 
 
-def is_guided(config: Config) -> bool:
+def has_guided_alignment(config: Config) -> bool:
     """Return whether word alignments of the corpora guide the attention."""
     return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
 
 
-def is_sampled(config: Config, world: World) -> bool:
+def has_sampled_softmax(config: Config, world: World) -> bool:
     """Return whether the softmax of an update is over a sample of the vocabulary, which is done on CPUs alone."""
     return config.training.sampled_softmax and world.device.type == "cpu"
 
@@ -39,11 +39,11 @@ def build_accumulator(
     loss = TranslationLoss(
         label_smoothing=training.label_smoothing,
         coverage_weight=config.model.attention.coverage_loss,
-        alignment_weight=training.guided_alignment_weight if is_guided(config) else 0.0,
+        alignment_weight=training.guided_alignment_weight if has_guided_alignment(config) else 0.0,
         candidates=None if target_counts is None else CandidateSampler(target_counts),
     )
     objective = Objective(model, loss)
-    return GradientAccumulator(Backward(objective, world), world, seed=config.seed)
+    return GradientAccumulator(BackwardPass(objective, world), world, seed=config.seed)
 
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.assembly.named_files import refuse_overwriting, refuse_standard_input_twice
-from nmt_cli.assembly.named_models import ModelOptions
+from nmt_cli.assembly.file_checks import refuse_overwriting, refuse_standard_input_twice
+from nmt_cli.assembly.model_options import ModelOptions
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.data.lines import input_name
 from nmt_cli.data.output import open_output
@@ -19,9 +19,10 @@ from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
 from nmt_cli.translation.windows import windows_of_pairs
 
 
-def open_scorer(model_dirs: Sequence[Path | Experiment], **loading: Any) -> PairScorer:
-    """Return a scorer of given pairs, which are not normalized; `loading` and errors are as for `open_translator`."""
-    translator = open_translator(model_dirs, normalize_input=False, **loading)
+def open_scorer(model_dirs: Sequence[Path | Experiment], **loading_options: Any) -> PairScorer:
+    """Return a scorer of given pairs, which are not normalized; `loading_options` and errors are as for
+    `open_translator`."""
+    translator = open_translator(model_dirs, normalize_input=False, **loading_options)
     return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
 
 
@@ -34,7 +35,7 @@ def write_log_probs(source: str, target: str, output: Path | None, models: Model
     refuse_standard_input_twice([source, target])
     experiments = models.experiments()
     refuse_overwriting(output, [source, target], experiments)
-    scorer = open_scorer(experiments, **models.loading)
+    scorer = open_scorer(experiments, **models.loading_options)
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
             for log_prob in scorer.log_probs([(pair.source, pair.target) for pair in window]):
@@ -56,7 +57,7 @@ def learn_shortlist(
     refuse_overwriting(output, [source, target], [experiment])
     if output.suffix == ".gz":
         raise InputError(f"{output}: a shortlist cannot be compressed. Leave out .gz")
-    scorer = open_scorer([experiment], **models.loading)
+    scorer = open_scorer([experiment], **models.loading_options)
     if not scorer.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")
     sides = scorer.tokenizers
@@ -80,9 +81,9 @@ def learn_shortlist(
                 f"{input_name(source)} | {input_name(target)}: no pair has text on both sides; a shortlist is learned "
                 "from parallel text"
             )
-        made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0].is_same(sides[1]))
+        made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0].has_same_model(sides[1]))
         write_shortlist(out, made, experiment.fingerprints)
     log(
         f"{output}: {len(made.frequent_F):,} frequent pieces and up to {likely} for each source piece hold "
-        f"{counts.share_within(made):.2%} of the links of {num_pairs:,} pairs"
+        f"{counts.link_coverage(made):.2%} of the links of {num_pairs:,} pairs"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting
-from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.file_checks import read_parallel, refuse_overwriting
+from nmt_cli.assembly.model_options import named_models
 from nmt_cli.data.lines import input_name, read_text_lines
 from nmt_cli.experiment import Experiment
 from nmt_cli.plots.attention_page import AttentionPicture, SearchStep
@@ -19,17 +19,17 @@ from nmt_cli.plots.attention_plot import draw_attention
 from nmt_cli.plots.canvas import check_picture
 from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
 from nmt_cli.scoring import bootstrap_interval, check_tokenizer, length_groups
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.search.beam import Candidate
     from nmt_cli.translation.translator import Translator
 
 MAX_SENTENCES = 200
 """The most sentences that are drawn on one page."""
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """Seconds between two readings of the metrics of a training that `--live` follows."""
 RELOAD_SECONDS = 5
 """Seconds after which the page of `--live` reloads itself."""
@@ -57,21 +57,21 @@ def plot_attention(file: str | None, target: str | None, output: Path, models: M
         lines = lines[:MAX_SENTENCES]
     from nmt_cli.assembly.trained_translator import open_translator
 
-    translator = open_translator(experiments, with_alignment=True, **models.loading)
+    translator = open_translator(experiments, with_alignment=True, **models.loading_options)
     if not translator.models.has_attention:
-        without = translator.models.without_attention
+        without = translator.models.no_attention_message
         raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")
     untranslated: list[int] = []
     pictures = pictures_of(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
     num_drawn = draw_attention(pictures, output)
     if untranslated:
-        lines_left = counted(len(untranslated), "line")
+        lines_left = format_count(len(untranslated), "line")
         warn(f"left out {lines_left} that the model translates as nothing; the first is line {untranslated[0]}")
     if translator.counts.cut:
         translator.report()
         if is_page:
             warn("the page leaves out the steps of the search for lines that were translated in parts")
-    log(f"{counted(num_drawn, 'sentence')} -> {output}")
+    log(f"{format_count(num_drawn, 'sentence')} -> {output}")
 
 
 def plot_curves(runs: Sequence[Path], output: Path, *, is_live: bool) -> None:
@@ -95,17 +95,17 @@ def plot_curves(runs: Sequence[Path], output: Path, *, is_live: bool) -> None:
         raise InputError(f"{output}: --live draws a page that reloads itself; give a name that ends in .html")
     drawn = None
     while True:
-        is_going_on = is_live and not all(one.checkpoints.index().finished for one in experiments)
+        is_going_on = is_live and not all(one.checkpoints.index().finish_reason for one in experiments)
         metrics = {name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}
         if (metrics, is_going_on) != drawn:
             draw_curves(metrics, output, reload_seconds=RELOAD_SECONDS if is_going_on else 0)
             if drawn is None:
                 until = ", which follows the training until it has finished or you press Ctrl-C" if is_going_on else ""
-                log(f"{counted(len(runs), 'run')} -> {output}{until}")
+                log(f"{format_count(len(runs), 'run')} -> {output}{until}")
             drawn = metrics, is_going_on
         if not is_going_on:
             return
-        sleep(LOOK_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 def plot_lengths(
@@ -148,7 +148,7 @@ def plot_lengths(
         for name, translated in zip(systems, translations, strict=True)
     }
     draw_lengths(buckets, output)
-    log(f"{counted(len(systems), 'system')} -> {output}")
+    log(f"{format_count(len(systems), 'system')} -> {output}")
 
 
 def pictures_of(
@@ -183,7 +183,7 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
 
     def observe(_: int, candidates: list[Candidate]) -> None:
         beams = {prefix: beam for beam, prefix in enumerate(dict.fromkeys(c.prefix for c in candidates))}
-        steps.append(SearchStep(tuple(_shown(translator, c, beams[c.prefix]) for c in candidates)))
+        steps.append(SearchStep(tuple(_shown_candidate(translator, c, beams[c.prefix]) for c in candidates)))
 
     if target is None:
         cut_before = translator.counts.cut
@@ -220,7 +220,7 @@ def _length_buckets(
     return buckets
 
 
-def _shown(translator: Translator, candidate: Candidate, beam: int) -> Shown:
+def _shown_candidate(translator: Translator, candidate: Candidate, beam: int) -> Shown:
     """Return a candidate of the search as the page shows it."""
     tokenizer = translator.tokenizers[1]
     return Shown(
@@ -230,7 +230,7 @@ def _shown(translator: Translator, candidate: Candidate, beam: int) -> Shown:
         prefix=tokenizer.decode(candidate.prefix),
         beam=beam,
         kept=candidate.kept,
-        ended=candidate.ended,
+        has_ended=candidate.has_ended,
     )
 
 

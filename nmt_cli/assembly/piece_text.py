@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.named_files import refuse_overwriting
-from nmt_cli.assembly.named_models import named_model
+from nmt_cli.assembly.file_checks import refuse_overwriting
+from nmt_cli.assembly.model_options import named_model
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input, warn_of_invalid
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import segments
 from nmt_cli.experiment import Experiment, check_model_directory
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.windows import windows_of_lines
 
@@ -31,7 +31,7 @@ def write_pieces(file: str | None, output: Path | None, model_dir: Path | None, 
     _rewrite_lines(file, output, model, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
 
 
-def write_joined(file: str | None, output: Path | None, model_dir: Path | None, side: str) -> None:
+def write_decoded_text(file: str | None, output: Path | None, model_dir: Path | None, side: str) -> None:
     """Write the text of each line of pieces, and warn of words that are no pieces of the vocabulary.
 
     Raises:
@@ -51,8 +51,8 @@ def write_joined(file: str | None, output: Path | None, model_dir: Path | None, 
     if num_foreign:
         other = "target" if side == "source" else "source"
         warn(
-            f"{counted(num_foreign, 'piece')} not in the {side} vocabulary, left as written; give --side {other} if "
-            "they are that side's"
+            f"{format_count(num_foreign, 'piece')} not in the {side} vocabulary, left as written; give --side {other} "
+            "if they are that side's"
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nmt_cli.assembly.epoch import with_updates
+from nmt_cli.assembly.epoch_updates import with_updates
 from nmt_cli.assembly.resume_checks import check_resumable, check_tokenizers, check_unchanged
 from nmt_cli.assembly.speed import with_speed
 from nmt_cli.assembly.tokenizers import trained_tokenizers
@@ -23,31 +23,31 @@ from nmt_cli.assembly.training_inputs import (
     tokenizer_origin,
     warn_of_exchanged_sides,
 )
-from nmt_cli.config.idle import idle_keys
 from nmt_cli.config.loader import load_config, with_absolute_paths
 from nmt_cli.config.schema import TrainingCorpus
-from nmt_cli.config.yaml_text import setting
-from nmt_cli.corpora.advice import Advised, advise, joined
+from nmt_cli.config.unused_keys import unused_keys
+from nmt_cli.config.yaml_text import format_override
+from nmt_cli.corpora.advice import AdviceReport, advise, merge_advice
 from nmt_cli.corpora.corpus_report import CorpusReport, NamedCorpus, SideReport, analyse
 from nmt_cli.corpora.expectations import (
-    OWN_SOURCE,
-    OWN_TEXT,
+    RESULTS_CORPUS,
+    RESULTS_PAGE,
     Expectations,
     Quality,
     disk_space,
     expected_quality,
     workload,
 )
-from nmt_cli.corpora.filters import TOO_LITTLE
+from nmt_cli.corpora.filters import INACTIVE_REASON
 from nmt_cli.corpora.sizes import TrainingMemory, training_memory
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.pairs import Corpus, LengthLimits
-from nmt_cli.data.sampler import check_weights, tempered
+from nmt_cli.data.sampler import check_weights, temperature_weights
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.experiment import Experiment
 from nmt_cli.model.build import build_model
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import bleu_tokenizer
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class LengthUnit:
     """The tokenizers by which lengths are counted, if there are any, and a text that says where they come from.
 
     Without tokenizers, lengths are counted in words.
@@ -80,15 +80,15 @@ class ModelSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The results of a check; `problems` are the errors with which a training or `nmt evaluate` would stop."""
 
     config: Config
-    pieces: Pieces
+    pieces: LengthUnit
     reports: list[CorpusReport]
     model: ModelSize
     problems: list[str]
-    advised: Advised
+    advised: AdviceReport
     """Suspicious kinds of pairs, worst first."""
     expected: Expectations
 
@@ -104,25 +104,25 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
             been printed by then.
     """
     given = load_config(path, overrides, check_files=check_text_files)
-    for line in idle_keys(given):
+    for line in unused_keys(given):
         warn(line)
     data = given.data
     for p in [*data.train, *data.dev_sets, *data.test]:
         warn_of_exchanged_sides([Corpus(p.source, p.target)], data.direction_of(p))
-    found = with_updates(check_all(given, with_absolute_paths(given)))
+    result = with_updates(check_all(given, with_absolute_paths(given)))
     if measures:
-        found = with_speed(found)
+        result = with_speed(result)
     target = data.directions[0].target
     tokenize = bleu_tokenizer(target) if len(data.directions) == 1 else None  # several are each scored by their own
     if given.scoring.tokenize is None and tokenize is not None:
         warn(f"scoring.tokenize: BLEU counts words, which {target} does not separate by spaces; set it to {tokenize}")
     options = ["--config", str(path), *(word for one in overrides for word in ("--set", one))]
-    print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
-    if found.problems:
-        raise InputError("\n".join(found.problems))
+    print(json.dumps(as_values(result, options), ensure_ascii=False) if as_json else as_text(result, options))
+    if result.problems:
+        raise InputError("\n".join(result.problems))
 
 
-def check_all(given: Config, effective: Config) -> Check:
+def check_all(given: Config, effective: Config) -> CheckResult:
     """Return the check of a configuration: `given` is as written, and `effective` is the same with absolute paths."""
     experiment = Experiment(Path(effective.model_dir))
     problems = problems_of(
@@ -131,26 +131,28 @@ def check_all(given: Config, effective: Config) -> Check:
     )
     pieces = _find_tokenizers(Experiment(Path(given.model_dir)), given, problems)
     filters = LengthLimits(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
-    reports, advised = _judged(given, filters, pieces)
+    reports, advised = _analyse_corpora(given, filters, pieces)
     problems += [problem for report in reports for problem in report.problems]
     kept = [report.num_kept for report in reports if report.is_training]
-    evened = tempered(kept, given.data.corpus_temperature)
+    evened = temperature_weights(kept, given.data.corpus_temperature)
     weights = [even * corpus.weight for even, corpus in zip(evened, given.data.train, strict=False)]
     if pieces.tokenizers is not None and len(kept) == len(weights):  # else one is a pipe, which is refused already
         problems += problems_of(lambda: check_weights(kept, weights))
     if not any(kept) and not problems:
         problems.append("data.train: no training pairs are left; see what the report says of their lines")
     problems = list(dict.fromkeys(problems))
-    model = _measure(given, pieces, reports)
+    model = _model_size(given, pieces, reports)
     expected = Expectations(
         workload(given, reports, in_pieces=pieces.tokenizers is not None),
         disk_space(given, model.memory, reports, max(model.vocab_sizes)),
         expected_quality(sum(kept)),
     )
-    return Check(given, pieces, reports, model, problems, advised, expected)
+    return CheckResult(given, pieces, reports, model, problems, advised, expected)
 
 
-def _judged(config: Config, filters: LengthLimits, pieces: Pieces) -> tuple[list[CorpusReport], Advised]:
+def _analyse_corpora(
+    config: Config, filters: LengthLimits, pieces: LengthUnit
+) -> tuple[list[CorpusReport], AdviceReport]:
     """Return the reports of all corpora, in the order of the configuration, and the advice about them.
 
     A corpus is compared only with the corpora of the same direction.
@@ -164,7 +166,7 @@ def _judged(config: Config, filters: LengthLimits, pieces: Pieces) -> tuple[list
         found = analyse(own, filters, tokenizers)
         advice.append(advise(found, direction))
         reports |= {report.name: report for report in found}
-    return [reports[corpus.name] for corpus, _ in named], joined(advice)
+    return [reports[corpus.name] for corpus, _ in named], merge_advice(advice)
 
 
 def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
@@ -193,7 +195,7 @@ def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
     return found
 
 
-def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> Pieces:
+def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> LengthUnit:
     """Return the tokenizers of the run, or those of another run that it would take over, or, if the training text is
     little, tokenizers trained on it; without any, lengths are in words.
 
@@ -201,26 +203,26 @@ def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]
     """
     try:
         if experiment.has_tokenizers(joint=config.tokenizer.joint):
-            return Pieces(experiment.tokenizers, f"the tokenizer in {config.model_dir}")
+            return LengthUnit(experiment.tokenizers, f"the tokenizer in {config.model_dir}")
         if origin := tokenizer_origin(config):
-            return Pieces(Experiment(origin).tokenizers, f"the tokenizer of {origin}")
+            return LengthUnit(Experiment(origin).tokenizers, f"the tokenizer of {origin}")
         paths = [Path(path) for corpus in config.data.train for path in (corpus.source, corpus.target)]
         if all(path.is_file() for path in paths) and sum(path.stat().st_size for path in paths) <= TRIAL_BYTES:
-            trained = list(trained_tokenizers(_without_stops(config)).values())
-            return Pieces((trained[0], trained[-1]), "a tokenizer trained for this check")
+            trained = list(trained_tokenizers(_without_utf8_errors(config)).values())
+            return LengthUnit((trained[0], trained[-1]), "a tokenizer trained for this check")
     except InputError as error:
         problems.append(str(error))
-    return Pieces(None, "words")
+    return LengthUnit(None, "words")
 
 
-def _without_stops(config: Config) -> Config:
+def _without_utf8_errors(config: Config) -> Config:
     """Return the configuration with lines that are not UTF-8 replaced instead of refused, as the report counts them."""
     if config.data.invalid_utf8 != "error":
         return config
     return config.model_copy(update={"data": config.data.model_copy(update={"invalid_utf8": "replace"})})
 
 
-def _measure(config: Config, pieces: Pieces, reports: list[CorpusReport]) -> ModelSize:
+def _model_size(config: Config, pieces: LengthUnit, reports: list[CorpusReport]) -> ModelSize:
     """Return the size of the model for the vocabularies of `pieces`, and the training memory for the longest pair."""
     sizes = [tokenizer.vocab_size for tokenizer in pieces.tokenizers or ()] or [config.tokenizer.vocab_size] * 2
     with torch.device("meta"):  # shapes only: no memory is taken
@@ -262,25 +264,25 @@ LABELS = {
     "bad_alignment": "invalid alignment lines",
     "missing_words": "links to missing words",
 }
-OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
+SHOWN_FOR_TRAINING = {"too_long": True, "overlap": False, "dev_overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
-IF_ANY = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
+HIDDEN_IF_ZERO = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
 """Findings that are shown only if their count is not zero, because they are rare."""
 _INDENT = " " * 21
 
 
-def as_text(found: Check, options: Sequence[str] = ()) -> str:
+def as_text(result: CheckResult, options: Sequence[str] = ()) -> str:
     """Return the report for people: sizes, then each corpus, then the verdict.
 
     `options` are the command-line options that name the configuration, for the commands in the report.
     """
-    config, model, memory = found.config, found.model, found.model.memory
-    in_pieces = found.pieces.tokenizers is not None
+    config, model, memory = result.config, result.model, result.model.memory
+    in_pieces = result.pieces.tokenizers is not None
     parts = ", ".join(f"{part} {count:,}" for part, count in model.parameters.items() if count)
     size = f"{config.training.batch_size:,} {'pieces' if config.training.batch_type == 'tokens' else 'sentences'}"
     setting = f"fp32, batches of {size}, pairs of up to {model.longest:,} pieces"
     held = ", ".join(f"{part} {_bytes(count)}" for part, count in asdict(memory).items() if count)
-    counted_in = f"pieces of {found.pieces.origin}" if in_pieces else "words: there is no tokenizer yet"
+    counted_in = f"pieces of {result.pieces.origin}" if in_pieces else "words: there is no tokenizer yet"
     lines = [
         f"name        {config.name}",
         f"model_dir   {config.model_dir}",
@@ -289,15 +291,15 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
         f"            ({setting}; PyTorch itself takes about 500 MB more)",
         f"lengths     in {counted_in}",
     ]
-    for report in found.reports:
+    for report in result.reports:
         lines += ["", *_corpus_lines(report, in_pieces=in_pieces)]
-    lines += _advice_lines(found.advised, train_command(found, options))
-    lines += ["", "estimates", *_expectation_lines(config, found.expected)]
-    num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
-    verdict = [_verdict(found)]
-    if advice := found.advised.advice:
+    lines += _advice_lines(result.advised, train_command(result, options))
+    lines += ["", "estimates", *_expectation_lines(config, result.expected)]
+    num_warnings = sum(finding.count > 0 for report in result.reports for finding in report.findings.values())
+    verdict = [_verdict(result)]
+    if advice := result.advised.advice:
         num_severe = sum(one.level == "severe" for one in advice)
-        found_in_all = counted(len(advice), "severe finding" if num_severe == len(advice) else "finding")
+        found_in_all = format_count(len(advice), "severe finding" if num_severe == len(advice) else "finding")
         some = f", {num_severe} of them severe" if 0 < num_severe < len(advice) else ""
         verdict.append(f"{found_in_all}{some}, see the advice")
     elif num_warnings:
@@ -305,24 +307,24 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
     return "\n".join([*lines, "", "; ".join(verdict)])
 
 
-def train_command(found: Check, options: Sequence[str]) -> str | None:
+def train_command(result: CheckResult, options: Sequence[str]) -> str | None:
     """Return the command that trains on the files that a cleaning makes; None if no cleaning is advised.
 
     `options` are the command-line options that name the configuration.
     """
-    reports = [report for report in found.reports if report.is_training]
+    reports = [report for report in result.reports if report.is_training]
     sets = [
-        setting(f"data.train.{number}.{side}", path)
+        format_override(f"data.train.{number}.{side}", path)
         for number, report in enumerate(reports)
-        if report.name in found.advised.cleaned
-        for side, path in zip(("source", "target"), found.advised.cleaned[report.name], strict=True)
+        if report.name in result.advised.cleaned
+        for side, path in zip(("source", "target"), result.advised.cleaned[report.name], strict=True)
     ]
     if not sets or not options:
         return None
     return shlex.join(["nmt", "train", *options, *(word for one in sets for word in ("--set", one))])
 
 
-def _advice_lines(advised: Advised, training: str | None) -> list[str]:
+def _advice_lines(advised: AdviceReport, training: str | None) -> list[str]:
     """Return lines about each kind of suspicious pairs, worst first, and the `training` command for cleaned files."""
     lines = ["", "advice, worst first"] if advised.advice or advised.inactive_filters else []
     for one in advised.advice:
@@ -334,7 +336,7 @@ def _advice_lines(advised: Advised, training: str | None) -> list[str]:
             lines.append(f"{_INDENT}judged by {one.judged:,} of the {one.read:,} pairs, taken from all parts")
         lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
     for corpus, rules in advised.inactive_filters.items():
-        lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
+        lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({INACTIVE_REASON})")
     for corpus, links in advised.with_links.items():
         lines.append(
             f"  {corpus}: after cleaning, {links} no longer fits; align the cleaned files again before training"
@@ -349,15 +351,15 @@ def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
     work, speed, disk = expected.work, expected.speed, expected.disk
     lines = []
     if work is not None:
-        amount = f"{counted(work.updates, 'update')}, {work.updates / work.updates_an_epoch:.1f} epochs"
+        amount = f"{format_count(work.updates, 'update')}, {work.updates / work.updates_per_epoch:.1f} epochs"
         if speed is None:
             lines.append(f"  time      {amount}; the time was not measured")
         else:
-            rate = work.tokens_an_update / speed.seconds_an_update
+            rate = work.tokens_per_update / speed.seconds_per_update
             earlier = ", or less if the training ends early" if config.training.patience and config.data.dev else ""
             minutes = _minutes(speed.minutes(work.updates))
             on = f"{speed.device} in {speed.precision}"
-            on += f" with {counted(speed.threads, 'thread')}" if speed.device == "cpu" else ""
+            on += f" with {format_count(speed.threads, 'thread')}" if speed.device == "cpu" else ""
             lines += [
                 f"  time      about {minutes} without validations{earlier}: {amount},",
                 f"            {rate:,.0f} target pieces a second on {on}, measured for {speed.measured_seconds:.0f} s",
@@ -366,11 +368,11 @@ def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
         f"  disk      up to {_bytes(disk.total)}: checkpoints {_bytes(disk.checkpoints)}, text in pieces "
         f"{_bytes(disk.tokenised_text)}"
     )
-    return [*lines, f"  quality   {_quality(expected.quality)}", f"            ({OWN_TEXT}; {OWN_SOURCE})"]
+    return [*lines, f"  quality   {_quality(expected.quality)}", f"            ({RESULTS_CORPUS}; {RESULTS_PAGE})"]
 
 
 def _minutes(minutes: float) -> str:
-    return f"{minutes / 60:.1f} hours" if minutes >= 90 else counted(max(1, round(minutes)), "minute")
+    return f"{minutes / 60:.1f} hours" if minutes >= 90 else format_count(max(1, round(minutes)), "minute")
 
 
 def _quality(quality: Quality) -> str:
@@ -387,15 +389,15 @@ def _quality(quality: Quality) -> str:
     return f"in the tests of nmt, a model with {below.pairs:,} pairs, the most tested, reached {below.bleu:.1f} BLEU"
 
 
-def _verdict(found: Check) -> str:
+def _verdict(result: CheckResult) -> str:
     """Return whether training would start and `nmt evaluate` would run, in a sentence with the number of problems."""
-    problems = found.problems
-    of_tests = {problem for report in found.reports if report.name.startswith("test ") for problem in report.problems}
+    problems = result.problems
+    of_tests = {problem for report in result.reports if report.name.startswith("test ") for problem in report.problems}
     if not problems:
         return "training can begin"
     if of_tests.issuperset(problems):
-        return f"training can begin; nmt evaluate would stop with an error: {counted(len(problems), 'problem')}"
-    return f"training would not start: {counted(len(problems), 'problem')}"
+        return f"training can begin; nmt evaluate would stop with an error: {format_count(len(problems), 'problem')}"
+    return f"training would not start: {format_count(len(problems), 'problem')}"
 
 
 def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
@@ -416,7 +418,9 @@ def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
             f"  {f'{unit} in a {label}':<32}{mean:>12.1f}  longest {side.longest:,}{f'; {shares}' if in_pieces else ''}"
         )
     for name, finding in report.findings.items():
-        if OF_ONE_KIND.get(name, report.is_training) != report.is_training or (name in IF_ANY and not finding.count):
+        if SHOWN_FOR_TRAINING.get(name, report.is_training) != report.is_training or (
+            name in HIDDEN_IF_ZERO and not finding.count
+        ):
             continue
         examples = ", ".join(finding.examples) + (" ..." if finding.count > len(finding.examples) else "")
         lines.append(f"  {LABELS[name]:<32}{finding.count:>12,}  {examples}".rstrip())
@@ -431,21 +435,21 @@ def _bytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
 
 
-def as_values(found: Check, options: Sequence[str] = ()) -> dict[str, Any]:
+def as_values(result: CheckResult, options: Sequence[str] = ()) -> dict[str, Any]:
     """Return the report for JSON; `options` are the command-line options that name the configuration."""
-    parameters, memory = found.model.parameters, found.model.memory
+    parameters, memory = result.model.parameters, result.model.memory
     return {
-        "name": found.config.name,
-        "model_dir": found.config.model_dir,
+        "name": result.config.name,
+        "model_dir": result.config.model_dir,
         "parameters": {"total": sum(parameters.values()), **parameters},
         "memory_bytes": {"total": memory.total, **asdict(memory)},
-        "unit": "words" if found.pieces.tokenizers is None else "pieces",
-        "corpora": [_corpus_values(report) for report in found.reports],
-        "problems": found.problems,
-        "advice": [asdict(one) for one in found.advised.advice],
-        "not_looked_for": found.advised.inactive_filters,
-        "train_command": train_command(found, options),
-        "expected": _expected_values(found.expected),
+        "unit": "words" if result.pieces.tokenizers is None else "pieces",
+        "corpora": [_corpus_values(report) for report in result.reports],
+        "problems": result.problems,
+        "advice": [asdict(one) for one in result.advised.advice],
+        "not_looked_for": result.advised.inactive_filters,
+        "train_command": train_command(result, options),
+        "expected": _expected_values(result.expected),
     }
 
 
@@ -455,11 +459,11 @@ def _expected_values(expected: Expectations) -> dict[str, Any]:
     return {
         "minutes": minutes,
         "updates": work.updates if work else 0,
-        "epochs": work.updates / work.updates_an_epoch if work else 0.0,
-        "target_pieces_a_second": work.tokens_an_update / speed.seconds_an_update if work and speed else None,
+        "epochs": work.updates / work.updates_per_epoch if work else 0.0,
+        "target_pieces_a_second": work.tokens_per_update / speed.seconds_per_update if work and speed else None,
         "measured_seconds": speed.measured_seconds if speed else None,
         "disk_bytes": {"total": expected.disk.total, **asdict(expected.disk)},
-        "bleu": {**asdict(quality), "of": OWN_TEXT, "source": OWN_SOURCE},
+        "bleu": {**asdict(quality), "of": RESULTS_CORPUS, "source": RESULTS_PAGE},
     }
 
 

@@ -11,8 +11,8 @@ from socket import gethostname
 from typing import TYPE_CHECKING
 
 import nmt_cli
-from nmt_cli.assembly.run_lock import holder
-from nmt_cli.config.loader import differing_values
+from nmt_cli.assembly.run_lock import lock_holder
+from nmt_cli.config.loader import differing_json_keys
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from nmt_cli.system.distributed import World
 
 
-def check_alike(config: Config, world: World) -> None:
+def check_same_setup(config: Config, world: World) -> None:
     """Refuse a process that has another configuration or another version of the program than the first."""
     own = {"host": gethostname(), "program": _fingerprint(), "config": config.model_dump(mode="json")}
-    first, *others = world.gathered(own)
+    first, *others = world.all_gather(own)
     for rank, other in enumerate(others, start=1):
         where = f"rank {rank} on {other['host']}"
         if other["program"] != first["program"]:
@@ -32,7 +32,7 @@ def check_alike(config: Config, world: World) -> None:
                 f"{where} has another version of nmt or torch than rank 0 on {first['host']}. Install the same "
                 "version everywhere"
             )
-        if keys := differing_values(first["config"], other["config"]):
+        if keys := differing_json_keys(first["config"], other["config"]):
             raise InputError(
                 f"{where} has another configuration than rank 0 on {first['host']}; these keys differ: "
                 f"{', '.join(keys)}. Give all the same file and the same --set"
@@ -50,11 +50,11 @@ def _fingerprint() -> str:
     return f"{content.hexdigest()} {torch.__version__}"
 
 
-def check_shared(experiment: Experiment, world: World) -> None:
+def check_same_directory(experiment: Experiment, world: World) -> None:
     """Refuse a process whose model directory is not the one in which the first process holds the lock."""
-    held, *_ = world.gathered(holder(experiment) if world.is_primary else "")
-    seen = world.gathered(holder(experiment))
-    hosts = world.gathered(gethostname())
+    held, *_ = world.all_gather(lock_holder(experiment) if world.is_primary else "")
+    seen = world.all_gather(lock_holder(experiment))
+    hosts = world.all_gather(gethostname())
     for rank, (its, host) in enumerate(zip(seen, hosts, strict=True)):
         if its != held:
             raise InputError(
@@ -65,7 +65,7 @@ def check_shared(experiment: Experiment, world: World) -> None:
 
 def check_same_step(experiment: Experiment, step: int, world: World) -> None:
     """Refuse a process that resumes from another checkpoint than the first: a file system may show one late."""
-    first, *others = world.gathered(step)
+    first, *others = world.all_gather(step)
     for rank, other in enumerate(others, start=1):
         if other != first:
             raise InputError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.training_inputs import check_text_files, refuse_own_files, tokenizer_origin
 from nmt_cli.config.loader import differing_keys, flat_values, load_config, with_absolute_paths
-from nmt_cli.config.yaml_text import setting
+from nmt_cli.config.yaml_text import format_override
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import command_line
 from nmt_cli.system.errors import InputError, ModelError, NmtError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nmt_cli.data.store import PairStore
     from nmt_cli.training.state import StoppingCriteria, TrainingState
 
-MAY_CHANGE = {
+CHANGEABLE_KEYS = {
     "model_dir",
     "data.licence",
     "data.test",
@@ -39,7 +39,7 @@ MAY_CHANGE = {
     "training.threads",
 }
 """Keys that may differ when a training is resumed."""
-PATHS = {
+MOVABLE_PATH_KEYS = {
     "data.dev.source",
     "data.dev.target",
     "model.pretrained.source",
@@ -48,11 +48,11 @@ PATHS = {
 }
 """Keys of files and directories, which may be moved: a digest shows whether a file is the same, and the values taken
 from another run are in the checkpoints."""
-MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
+TOKENIZER_KEY_PREFIXES = ("tokenizer.", "data.invalid_utf8")
 """Beginnings of the keys that affect the tokenizers."""
 
 
-def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
+def load_training_config(path: Path, overrides: Sequence[str]) -> Config:
     """Return the configuration in `path` with `--set KEY=VALUE` overrides, independent of the current directory.
 
     Raises:
@@ -62,12 +62,12 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
     """
     config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
     if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
-        _check_place(path, config)
+        _check_model_dir(path, config)
     refuse_own_files(Experiment(Path(config.model_dir)), config)
     return config
 
 
-def _check_place(path: Path, config: Config) -> None:
+def _check_model_dir(path: Path, config: Config) -> None:
     """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
     here, named = Experiment(path.parent), Path(config.model_dir)
     if path.name != here.config_path.name or not here.has_begun:
@@ -75,7 +75,7 @@ def _check_place(path: Path, config: Config) -> None:
     if not named.exists() or not here.directory.samefile(named):
         raise InputError(
             f"{path}: belongs to the run in {here.directory}, which was moved or copied: its model_dir is {named}. "
-            f"Add {command_line('--set', setting('model_dir', here.directory))} to resume it there, or "
+            f"Add {command_line('--set', format_override('model_dir', here.directory))} to resume it there, or "
             "name another directory"
         )
 
@@ -88,14 +88,14 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
             files that no run has made.
         ModelError: the state of the training is damaged.
     """
-    if not experiment.has_begun and not _is_its_own(experiment):
-        _refuse_what_is_in_the_way(experiment)
+    if not experiment.has_begun and not _has_run_config(experiment):
+        _refuse_foreign_files(experiment)
         return
-    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
+    changed = [key for key in differing_keys(experiment.config, config) if key not in CHANGEABLE_KEYS]
     if not experiment.has_begun:
         # Nothing binds but what the tokenizers were made by, if there are any.
         before = experiment.config
-        changed = [key for key in changed if _makes_tokenizers(key, before, config)]
+        changed = [key for key in changed if _is_tokenizer_change(key, before, config)]
         if changed and experiment.has_tokenizers(joint=before.tokenizer.joint):
             raise InputError(
                 f"{experiment.directory}: its tokenizer was trained with another configuration; these keys differ: "
@@ -107,7 +107,7 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
             "Set them back to resume, or choose another model_dir"
         )
     else:
-        _check_as_begun(experiment, config)
+        _check_against_checkpoint(experiment, config)
 
 
 def binding_values(config: Config) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def binding_values(config: Config) -> dict[str, Any]:
     values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
     values.pop("data.dev", None)  # a list, of whose files the digests tell
     values["data.directions"] = list(map(str, config.data.directions))
-    return {key: value for key, value in values.items() if key not in MAY_CHANGE | PATHS}
+    return {key: value for key, value in values.items() if key not in CHANGEABLE_KEYS | MOVABLE_PATH_KEYS}
 
 
-def _check_as_begun(experiment: Experiment, config: Config) -> None:
+def _check_against_checkpoint(experiment: Experiment, config: Config) -> None:
     """Refuse values that differ from those in the last checkpoint: the run's own config.yaml may have been edited."""
     state = _last_state(experiment)
-    if state is None or not state.configuration or stopping_criteria_of(config).reached(state) is not None:
+    if state is None or not state.configuration or stopping_criteria_of(config).stop_reason(state) is not None:
         return
     try:
         began, now = dict(json.loads(state.configuration)), binding_values(config)
@@ -140,7 +140,7 @@ def _check_as_begun(experiment: Experiment, config: Config) -> None:
         )
 
 
-def _is_its_own(experiment: Experiment) -> bool:
+def _has_run_config(experiment: Experiment) -> bool:
     """Return whether the directory has a valid configuration of a run."""
     try:
         return experiment.config_path.exists() and bool(experiment.config.name)
@@ -148,7 +148,7 @@ def _is_its_own(experiment: Experiment) -> bool:
         return False
 
 
-def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
+def _refuse_foreign_files(experiment: Experiment) -> None:
     """Refuse a directory in which a run would replace or remove files that no run has made."""
     there = [path for path in experiment.files if path != experiment.config_path and path.exists()]
     there += [
@@ -165,14 +165,14 @@ def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
         )
 
 
-def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
+def _is_tokenizer_change(key: str, before: Config, now: Config) -> bool:
     """Return whether a key that differs between two configurations makes their tokenizers differ."""
     if key in ("data.train", "data.source_tags", "data.source_lang", "data.target_lang"):
         texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
         return before.data.tags != now.data.tags or (key == "data.train" and texts[0] != texts[1])
     if key == "training.init_from":
         return tokenizer_origin(before) != tokenizer_origin(now)
-    return key.startswith(MAKES_TOKENIZERS) and key != "tokenizer.sampling_alpha"
+    return key.startswith(TOKENIZER_KEY_PREFIXES) and key != "tokenizer.sampling_alpha"
 
 
 def check_tokenizers(experiment: Experiment, config: Config) -> None:
@@ -208,10 +208,10 @@ def check_replaceable(experiment: Experiment) -> None:
 
 def finished_reason(experiment: Experiment, config: Config) -> str | None:
     """Return the reason for which the training in the directory has ended, or None if there are updates to make."""
-    is_finished = experiment.checkpoints.index().finished is not None
+    is_finished = experiment.checkpoints.index().finish_reason is not None
     state = _last_state(experiment) if is_finished else None
     # The limit that holds now: the one at which the run ended may have been raised since.
-    return None if state is None else stopping_criteria_of(config).reached(state)
+    return None if state is None else stopping_criteria_of(config).stop_reason(state)
 
 
 def _last_state(experiment: Experiment) -> TrainingState | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt_cli.experiment import DIRECTIONS, Experiment
 from nmt_cli.system.errors import NmtError, is_refusal
-from nmt_cli.system.files import atomic_path, locked, remove_made, remove_unfinished
+from nmt_cli.system.files import atomic_path, locked, remove_paths, remove_unfinished
 from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
 
 
@@ -46,7 +46,7 @@ def restored_if_refused(experiment: Experiment) -> Iterator[None]:
         yield
     except NmtError as error:
         if is_refusal(error):
-            remove_made([path for path in _own_paths(experiment) if path not in before])
+            remove_paths([path for path in _own_paths(experiment) if path not in before])
             if config is not None and experiment.config_path.read_bytes() != config:
                 with atomic_path(experiment.config_path) as temporary:
                     temporary.write_bytes(config)
@@ -66,6 +66,6 @@ def _own_paths(experiment: Experiment) -> list[Path]:
     return [path for path in own if os.path.lexists(path)]
 
 
-def holder(experiment: Experiment) -> str:
+def lock_holder(experiment: Experiment) -> str:
     """Return the text in the lock file, which identifies the present or last holder; empty if there is no file."""
     return experiment.lock_path.read_text(encoding="utf-8") if experiment.lock_path.is_file() else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli import scoring
-from nmt_cli.assembly.named_files import read_parallel
+from nmt_cli.assembly.file_checks import read_parallel
 from nmt_cli.data.lines import input_name
 from nmt_cli.system.console import warn
 
@@ -82,7 +82,9 @@ def print_scores(
 
 def _warn_of_unfit_text(name: str, lines: list[str], *, is_tokenised_on_purpose: bool) -> None:
     """Warn of text that looks like pieces or like tokenised words, whose BLEU cannot be compared with others."""
-    problem = scoring.looks_like_pieces(lines) or (None if is_tokenised_on_purpose else scoring.looks_tokenised(lines))
+    problem = scoring.pieces_warning(lines) or (
+        None if is_tokenised_on_purpose else scoring.tokenisation_warning(lines)
+    )
     if problem:
         warn(f"{name} has {problem}")
 

@@ -9,13 +9,13 @@ from typing import Any
 from nmt_cli.assembly.trained_translator import open_directions
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.distributed import find_device
-from nmt_cli.system.workers import BuiltLater, Work
+from nmt_cli.system.workers import LazyTaskLoop, TaskLoop
 from nmt_cli.translation.sentence_tasks import PROBE
 from nmt_cli.translation.shared_search import SharedSearch
 from nmt_cli.translation.translator import Translator
 
 
-def served_work(models: Sequence[Sequence[Experiment]], loading: dict[str, Any]) -> Work:
+def served_work(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> TaskLoop:
     """Return the work that translates each `SentenceTask`; on a GPU the worker process itself builds the translators.
 
     Each of the `models` is a list of its directions. A task names its translator by a number that counts the directions
@@ -24,25 +24,30 @@ def served_work(models: Sequence[Sequence[Experiment]], loading: dict[str, Any])
     Raises:
         InputError: a model cannot be loaded.
     """
-    build = partial(_built, models, loading)
-    return BuiltLater(build) if find_device(loading["device"]).type == "cuda" else build()
+    build = partial(_build_work, models, loading_options)
+    return LazyTaskLoop(build) if find_device(loading_options["device"]).type == "cuda" else build()
 
 
-def _built(models: Sequence[Sequence[Experiment]], loading: dict[str, Any]) -> SharedSearch:
-    return _work(models, loading, [open_directions(directions, **loading) for directions in models])
+def _build_work(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> SharedSearch:
+    return _work(models, loading_options, [open_directions(directions, **loading_options) for directions in models])
 
 
 def _work(
-    models: Sequence[Sequence[Experiment]], loading: dict[str, Any], opened: Sequence[list[Translator]]
+    models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any], translators: Sequence[list[Translator]]
 ) -> SharedSearch:
-    return SharedSearch([one for own in opened for one in own], partial(_renewed, models, loading, opened))
+    return SharedSearch(
+        [one for own in translators for one in own], partial(_reload_model, models, loading_options, translators)
+    )
 
 
-def _renewed(
-    models: Sequence[Sequence[Experiment]], loading: dict[str, Any], opened: Sequence[list[Translator]], number: int
+def _reload_model(
+    models: Sequence[Sequence[Experiment]],
+    loading_options: dict[str, Any],
+    translators: Sequence[list[Translator]],
+    number: int,
 ) -> SharedSearch:
     """Return the work with model `number` loaded anew from disk; each of its translators has translated one word."""
-    anew = open_directions([Experiment(one.directory, one.direction) for one in models[number]], **loading)
+    anew = open_directions([Experiment(one.directory, one.direction) for one in models[number]], **loading_options)
     for translator in anew:
         translator.translate_window([PROBE.encode()])
-    return _work(models, loading, [anew if place == number else own for place, own in enumerate(opened)])
+    return _work(models, loading_options, [anew if place == number else own for place, own in enumerate(translators)])

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt_cli.assembly.language_profiles import learn_profiles, read_profiles
-from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.model_options import named_models
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.experiment import Experiment
 from nmt_cli.serve.app import App
+from nmt_cli.serve.backend import Engine, TranslationBackend
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.limits import Keys
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.running import bound_socket, end_by_itself, found_address, serve_until_told
-from nmt_cli.serve.search import Engine, Search
+from nmt_cli.serve.model_reload import WatchedModel, Watcher
+from nmt_cli.serve.server import bind_socket, resolve_address, serve_until_signal, terminate_self
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
-from nmt_cli.serve.watching import Watched, Watcher
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError, Interrupted, NmtError
-from nmt_cli.system.workers import called, launcher_of, num_workers
+from nmt_cli.system.workers import import_and_call, launcher_of, num_workers
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.data.language_profile import LanguageProfile
     from nmt_cli.serve.limits import Limits
 
@@ -69,19 +69,19 @@ def serve_models(
     experiments = [one for directions in served for one in directions]
     for experiment in experiments:
         _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
-    listening = bound_socket(host, port)
+    listening = bind_socket(host, port)
     with listening:
-        seen = [_newest(directions, models.checkpoint) for directions in served]
+        seen = [_model_version(directions, models.checkpoint) for directions in served]
         # Anew, without what they have read: a worker reads for itself.
         own = [[Experiment(one.directory, one.direction) for one in directions] for directions in served]
-        loading = replace(models, threads=None).loading
-        build = partial(called, "nmt_cli.assembly.served_work", "served_work", own, loading)
-        search = Search(
+        loading_options = replace(models, threads=None).loading_options
+        build = partial(import_and_call, "nmt_cli.assembly.served_work", "served_work", own, loading_options)
+        search = TranslationBackend(
             launcher_of(build, threads=models.threads),
             len(experiments),
             workers=models.workers or num_workers(models.threads or 1),
             max_waiting=limits.sentences,
-            lost=end_by_itself,
+            lost=terminate_self,
         )
         with closing(search):
             profiles: dict[str, LanguageProfile] = {}
@@ -97,18 +97,18 @@ def serve_models(
             watcher = Watcher(watched, metrics) if watches else None
             shown = f"[{host}]" if ":" in host else host
             address = f"http://{shown}:{listening.getsockname()[1]}"
-            number = serve_until_told(
+            number = serve_until_signal(
                 app.asgi(origins),
                 listening,
                 limits,
-                ready=lambda: log(f"serving {_named(directions)} at {address}"),
-                ending=search.end_when_stuck,
+                on_ready=lambda: log(f"serving {_direction_codes(directions)} at {address}"),
+                on_shutdown=search.end_when_stuck,
                 proxies=proxies,
             )
             if watcher is not None:
                 watcher.close()
         app.close()
-    if search.is_lost:
+    if search.has_failed:
         raise NmtError("translation has stopped working; restart the server")
     log("stopped; all requests were answered")
     if number == signal.SIGINT:
@@ -121,7 +121,7 @@ def _check_address(host: str, keys: Keys | None, *, is_public: bool) -> None:
         is_loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_loopback = host == "localhost"
-        found_address(host, 0)
+        resolve_address(host, 0)
     if not is_loopback and keys is None and not is_public:
         raise InputError(
             f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
@@ -162,12 +162,12 @@ def _origin(given: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
 
 
-def _named(directions: Directions) -> str:
+def _direction_codes(directions: Directions) -> str:
     """Return the language codes of all directions as text, such as `de-en, en-de`."""
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
-def _newest(directions: Sequence[Experiment], checkpoint: str) -> str:
+def _model_version(directions: Sequence[Experiment], checkpoint: str) -> str:
     """Return a text that changes when a new checkpoint or calibration takes the place of the present one."""
     path = Experiment(directions[0].directory).checkpoints.resolve(checkpoint)
     kept = [one.confidence_path for one in directions if one.confidence_path.is_file()]
@@ -180,18 +180,20 @@ def _direction(experiment: Experiment, engine: Engine) -> Direction:
     return Direction(data.direction.source, data.direction.target, engine, splitter(data.direction.source))
 
 
-def _watched(search: Search, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str) -> Watched:
+def _watched(
+    search: TranslationBackend, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str
+) -> WatchedModel:
     """Return the means to notice and to load newer checkpoints of a model.
 
-    `number` is its index among the models, `model` its directions and the `_newest` text of what is loaded.
+    `number` is its index among the models, `model` its directions and the `_model_version` text of what is loaded.
     """
     directions, seen = model
     names = ", ".join(str(one.config.data.direction) for one in directions)
     reload = partial(_reload, search, number, directions)
-    return Watched(names, partial(_newest, directions, checkpoint), reload, seen)
+    return WatchedModel(names, partial(_model_version, directions, checkpoint), reload, seen)
 
 
-def _reload(search: Search, number: int, directions: Sequence[Experiment]) -> None:
+def _reload(search: TranslationBackend, number: int, directions: Sequence[Experiment]) -> None:
     """Have the workers load a model as it is now.
 
     Raises:
@@ -222,6 +224,6 @@ def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
             f"{data.direction.source} and {data.direction.target} are not detected ({error})"
         )
         return {}
-    lines = counted(len(found), "language")
+    lines = format_count(len(found), "language")
     log(f"{experiment.directory}: keeps no profiles of its languages, so {lines} were learned from its training text")
     return found

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from nmt_cli.assembly.measured import fastest_threads, is_bf16, leaves_threads_open
-from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_sampled
-from nmt_cli.corpora.expectations import Speed
+from nmt_cli.assembly.measured_settings import can_choose_threads, is_bf16, set_fastest_threads
+from nmt_cli.assembly.optimization import build_accumulator, build_weights, has_sampled_softmax
+from nmt_cli.corpora.expectations import TrainingSpeed
 from nmt_cli.data.batch import make_batch
 from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.data.tokenizer import EOS
@@ -28,20 +28,20 @@ from nmt_cli.system.console import Progress, warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.memory import is_out_of_memory, keep_few_kernels, keep_freed_memory
 from nmt_cli.training.state import TrainingState
-from nmt_cli.training.trials import alternated
-from nmt_cli.training.update import REHEARSED_PIECES, LocalBatch
+from nmt_cli.training.trials import time_alternately
+from nmt_cli.training.update import MAX_TRIAL_PIECES, LocalBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nmt_cli.assembly.preflight import Check
+    from nmt_cli.assembly.preflight import CheckResult
     from nmt_cli.config.schema import Config
     from nmt_cli.corpora.expectations import Workload
     from nmt_cli.data.batch import Batch
 
 SECONDS = 2.0
 """Seconds after which no further update is measured. Before that, finding the size of the batch takes about as long."""
-SMALLEST = 8
+INITIAL_BATCH_SIZE = 8
 """Number of pairs in the first batch."""
 GROWTH = 4
 """Factor by which the number of pairs grows from one batch to the next."""
@@ -52,27 +52,27 @@ MEMORY_SHARE = 0.5
 """Largest share of this machine's memory that a training may need if it is to be tried here."""
 
 
-def with_speed(found: Check) -> Check:
+def with_speed(result: CheckResult) -> CheckResult:
     """Return the check with the speed of a short training; unchanged if it has problems, or memory is too small."""
 
-    expected = found.expected
-    if found.problems or expected.work is None:
-        return found
+    expected = result.expected
+    if result.problems or expected.work is None:
+        return result
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if found.model.memory.total > MEMORY_SHARE * installed:
+    if result.model.memory.total > MEMORY_SHARE * installed:
         warn("the speed of training was not measured: it would take more than half of the memory of this machine")
-        return found
+        return result
     try:
-        speed = measure_speed(found.config, expected.work, found.model.vocab_sizes)
+        speed = measure_speed(result.config, expected.work, result.model.vocab_sizes)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         warn("the speed of training was not measured: memory ran out")
-        return found
-    return replace(found, expected=replace(expected, speed=speed))
+        return result
+    return replace(result, expected=replace(expected, speed=speed))
 
 
-def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
+def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> TrainingSpeed:
     """Train a new model of this configuration for some seconds and return the speed.
 
     The batch is as large as in an average update, or smaller if a gradient takes long; the time of a whole batch is
@@ -102,19 +102,21 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         float(weights.clip(training.clip_grad_norm))
         weights.optimizer_step(1, 0.0)
 
-    whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
+    full_size = max(1, round(work.tokens_per_update / (work.target_pieces + 1)))
     with native.path(state.path), Progress("measuring the speed of training", unit="batch") as progress:
-        if world.device.type == "cpu" and leaves_threads_open(training):
+        if world.device.type == "cpu" and can_choose_threads(training):
             rehearsed = _random_batch(
-                min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes
+                min(full_size, round(MAX_TRIAL_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes
             )
-            fastest_threads(lambda: gradient(rehearsed))
+            set_fastest_threads(lambda: gradient(rehearsed))
         began = time.perf_counter()
-        batch, taken = _grown(whole, lambda size: _random_batch(size, work, vocab_sizes).to(world.device), gradient)
-        times = alternated({"gradient": lambda: gradient(batch), "move": optimizer_seconds}, seconds=SECONDS)
-    taken[batch.num_sentences] = statistics.median(times["gradient"])
-    return Speed(
-        _extrapolated(taken, whole) + statistics.median(times["move"]),
+        batch, seconds_by_size = _largest_batch(
+            full_size, lambda size: _random_batch(size, work, vocab_sizes).to(world.device), gradient
+        )
+        times = time_alternately({"gradient": lambda: gradient(batch), "move": optimizer_seconds}, seconds=SECONDS)
+    seconds_by_size[batch.num_sentences] = statistics.median(times["gradient"])
+    return TrainingSpeed(
+        _extrapolated(seconds_by_size, full_size) + statistics.median(times["move"]),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),
@@ -122,29 +124,32 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     )
 
 
-def _grown(
-    whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], object]
+def _largest_batch(
+    full_size: int, make: Callable[[int], Batch], gradient: Callable[[Batch], object]
 ) -> tuple[Batch, dict[int, float]]:
-    """Return the largest batch, of up to `whole` pairs, whose gradient takes about SECONDS at most.
+    """Return the largest batch, of up to `full_size` pairs, whose gradient takes about SECONDS at most.
 
     Also return the seconds of the gradient for each number of pairs that was tried.
     """
-    size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
+    size, seconds_by_size = max(1, min(INITIAL_BATCH_SIZE, full_size)), dict[int, float]()
     while True:
         batch = make(size)
-        (taken[size],) = alternated({size: partial(gradient, batch)}, seconds=0.0)[size]
-        if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
-            return batch, taken
-        size = min(whole, GROWTH * size)
+        (seconds_by_size[size],) = time_alternately({size: partial(gradient, batch)}, seconds=0.0)[size]
+        if size == full_size or (len(seconds_by_size) > 1 and GROWTH * seconds_by_size[size] > SECONDS):
+            return batch, seconds_by_size
+        size = min(full_size, GROWTH * size)
 
 
-def _extrapolated(taken: dict[int, float], whole: int) -> float:
-    """Return the seconds for a batch of `whole` pairs, linear in the pairs through the two largest sizes in `taken`."""
-    *_, size = taken
-    if size == whole:
-        return taken[size]
-    smaller = [*taken][-2]
-    return taken[size] + (whole - size) * max(0.0, taken[size] - taken[smaller]) / (size - smaller)
+def _extrapolated(seconds_by_size: dict[int, float], full_size: int) -> float:
+    """Return the seconds for a batch of `full_size` pairs, linear in the pairs through the two largest sizes in
+    `seconds_by_size`."""
+    *_, size = seconds_by_size
+    if size == full_size:
+        return seconds_by_size[size]
+    smaller = [*seconds_by_size][-2]
+    return seconds_by_size[size] + (full_size - size) * max(0.0, seconds_by_size[size] - seconds_by_size[smaller]) / (
+        size - smaller
+    )
 
 
 def _local_batch(batch: Batch) -> LocalBatch:
@@ -170,7 +175,7 @@ def _random_batch(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Ba
 def _random_counts(config: Config, world: World, vocab_size: int) -> Tensor | None:
     """Return the counts of target pieces (V) in made-up text: 1 if frequent, else 0; None without a sampled softmax."""
 
-    if not is_sampled(config, world):
+    if not has_sampled_softmax(config, world):
         return None
     return (torch.arange(vocab_size) < _num_frequent(vocab_size)).long()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.resume_checks import check_replaceable, config_to_train
+from nmt_cli.assembly.resume_checks import check_replaceable, load_training_config
 from nmt_cli.assembly.run_lock import locked_run
 from nmt_cli.assembly.training_inputs import check_tokenizer_inputs, tokenizer_origin
 from nmt_cli.config.loader import dump_config, load_config
@@ -35,7 +35,7 @@ def train_run_tokenizers(path: Path, overrides: Sequence[str]) -> None:
         ConfigError: the configuration is wrong.
         InputError: the run has a model already, its directory is in use, or its text is unfit.
     """
-    config = config_to_train(path, overrides)
+    config = load_training_config(path, overrides)
     experiment = Experiment(Path(config.model_dir))
     with locked_run(experiment):
         if experiment.has_begun:
@@ -73,7 +73,7 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
 def write_config(experiment: Experiment, config: Config) -> None:
     """Write the effective configuration into the model directory; a file there that no run has written is renamed."""
     make_directory(experiment.directory)
-    if not experiment.has_begun and not _is_of_a_run(experiment.config_path):
+    if not experiment.has_begun and not _is_run_config(experiment.config_path):
         names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
         kept = next(path for path in names if not path.exists())
         with atomic_path(kept) as temporary:  # a copy: whoever is killed here finds the file that the command names
@@ -84,10 +84,10 @@ def write_config(experiment: Experiment, config: Config) -> None:
         )
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
-    experiment.forget_config()
+    experiment.clear_config_cache()
 
 
-def _is_of_a_run(config_path: Path) -> bool:
+def _is_run_config(config_path: Path) -> bool:
     """Return whether the file has the form of a configuration that a run writes, or does not exist."""
     try:
         return not config_path.exists() or config_path.read_bytes() == dump_config(load_config(config_path)).encode()
@@ -95,10 +95,10 @@ def _is_of_a_run(config_path: Path) -> bool:
         return False
 
 
-def _taken(origin: Path) -> dict[str, Tokenizer]:
+def _tokenizers_by_side(origin: Path) -> dict[str, Tokenizer]:
     """Return the tokenizers of the run in a directory by side: joint, or source and target."""
     source, target = Experiment(origin).tokenizers
-    return {"joint": source} if source.is_same(target) else {"source": source, "target": target}
+    return {"joint": source} if source.has_same_model(target) else {"source": source, "target": target}
 
 
 def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
@@ -109,7 +109,7 @@ def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
         InputError: the text does not allow the vocabulary.
     """
     origin = tokenizer_origin(config)
-    return trained_tokenizers(config) if origin is None else _taken(origin)
+    return trained_tokenizers(config) if origin is None else _tokenizers_by_side(origin)
 
 
 def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
@@ -122,7 +122,7 @@ def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
     sides = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
     return {
         side: train_tokenizer(
-            _training_lines(config, columns) if len(config.data.directions) == 1 else _even_lines(config, columns),
+            _training_lines(config, columns) if len(config.data.directions) == 1 else _balanced_lines(config, columns),
             model_type=settings.model_type,
             vocab_size=settings.vocab_size,
             normalization=settings.normalization,
@@ -153,7 +153,7 @@ def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
             number += 1
 
 
-def _even_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
+def _balanced_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
     """Yield the lines of the given sides (0 source, 1 target) of corpora in several directions, evened by language.
 
     The share of a language with n lines is proportional to n^(1/5) (Conneau et al., 2020): some of its lines are left

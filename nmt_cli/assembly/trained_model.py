@@ -21,7 +21,7 @@ class LoadedModel(NamedTuple):
     model: Seq2Seq
     path: Path
 
-    def in_memory(self) -> LoadedModel:
+    def copy_to_memory(self) -> LoadedModel:
         """Copy the weights into memory, and return this model. Before, they lie in the memory-mapped file, and the
         program dies if that file is overwritten."""
         for tensor in (*self.model.parameters(), *self.model.buffers()):
@@ -37,10 +37,10 @@ def load_model(experiment: Experiment, checkpoint: str = "best") -> LoadedModel:
         ModelError: the directory is damaged, or its parts do not belong together.
     """
     config, checkpoints = experiment.config.model, experiment.checkpoints
-    return checkpoints.retried(lambda: _loaded(experiment, config, checkpoints.resolve(checkpoint)))
+    return checkpoints.retry_read(lambda: _load_checkpoint(experiment, config, checkpoints.resolve(checkpoint)))
 
 
-def _loaded(experiment: Experiment, config: ModelConfig, path: Path) -> LoadedModel:
+def _load_checkpoint(experiment: Experiment, config: ModelConfig, path: Path) -> LoadedModel:
     """Load the weights of a checkpoint; if this fails, the error names the other checkpoints."""
     try:
         return LoadedModel(_load(experiment, config, path), path)

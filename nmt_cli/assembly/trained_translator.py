@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt_cli.assembly.named_models import PRECISIONS, named_models
+from nmt_cli.assembly.model_options import PRECISIONS, named_models
 from nmt_cli.assembly.normalization import open_normalizer
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.confidence.calibration import Calibration
@@ -23,7 +23,7 @@ from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.shortlist import read_shortlist
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.terms import TermFinder, fit_for
+from nmt_cli.translation.terms import TermEncoder, without_unsupported_steps
 from nmt_cli.translation.translator import Translator
 
 
@@ -52,35 +52,38 @@ def open_translator(
     """
     terms = None if glossary is None else Glossary.read(glossary)
     experiments = named_models(list(model_dirs))
-    loaded = _loaded(experiments, checkpoint, device, precision, threads, shortlist, in_memory=in_memory)
+    loaded = _load_models(experiments, checkpoint, device, precision, threads, shortlist, in_memory=in_memory)
     if terms is not None and not loaded.models.has_attention:
-        raise InputError(f"{loaded.models.without_attention}, so --glossary is not possible")
-    return _in_direction(experiments[0], loaded, terms, confidence=confidence, **options)
+        raise InputError(f"{loaded.models.no_attention_message}, so --glossary is not possible")
+    return _translator_in_direction(experiments[0], loaded, terms, confidence=confidence, **options)
 
 
-def open_directions(experiments: Sequence[Experiment], **loading: Any) -> list[Translator]:
+def open_directions(experiments: Sequence[Experiment], **loading_options: Any) -> list[Translator]:
     """Return a translator for each direction of a model; all share its weights in memory and no longer need its files.
 
-    A translator estimates confidence if its direction has a calibration. `loading` is as `ModelOptions.loading`.
+    A translator estimates confidence if its direction has a calibration. `loading_options` is as
+    `ModelOptions.loading_options`.
 
     Raises:
         InputError: as for `open_translator`.
     """
-    loaded = _loaded(experiments[:1], **loading, shortlist=None, in_memory=True)
-    return [_in_direction(one, loaded, None, confidence=one.confidence_path.is_file()) for one in experiments]
+    loaded = _load_models(experiments[:1], **loading_options, shortlist=None, in_memory=True)
+    return [
+        _translator_in_direction(one, loaded, None, confidence=one.confidence_path.is_file()) for one in experiments
+    ]
 
 
-class _Loaded(NamedTuple):
+class _LoadedModels(NamedTuple):
     """The weights of one model or several, and the directory of the first model's checkpoint."""
 
     models: TrainedModels
     path: Path
 
 
-def _loaded(
+def _load_models(
     experiments: Sequence[Experiment], checkpoint: str, device: str, precision: str, threads: int | None,
     shortlist: Path | None, *, in_memory: bool,
-) -> _Loaded:  # fmt: skip
+) -> _LoadedModels:  # fmt: skip
     """Return the weights of one model, or of the models of an ensemble, which must have the same tokenizers."""
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
@@ -91,7 +94,7 @@ def _loaded(
     first = experiments[0]
     configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
     for config in configs:
-        config.data.refuse_several()
+        config.data.require_one_direction()
     tokenizers = first.tokenizers
     for other in experiments[1:]:
         if other.fingerprints != first.fingerprints:
@@ -100,7 +103,7 @@ def _loaded(
             )
     loaded = [load_model(experiment, checkpoint) for experiment in experiments]
     if in_memory:
-        loaded = [one.in_memory() for one in loaded]
+        loaded = [one.copy_to_memory() for one in loaded]
     words = None
     if shortlist is not None:
         sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
@@ -110,21 +113,25 @@ def _loaded(
         device=found_device,
         precision="fp32" if precision == "auto" else precision,
         shortlist=words,
-        refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
+        prediction_errors=[
+            _divergence_message(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)
+        ],
     )
-    return _Loaded(trained, loaded[0].path)
+    return _LoadedModels(trained, loaded[0].path)
 
 
-def _in_direction(
-    experiment: Experiment, loaded: _Loaded, terms: Glossary | None, *, confidence: bool, **options: Any
+def _translator_in_direction(
+    experiment: Experiment, loaded: _LoadedModels, terms: Glossary | None, *, confidence: bool, **options: Any
 ) -> Translator:
     """Return a translator with loaded weights for the direction, tokenizers and defaults of an experiment."""
     decoding, tokenizers = DecodingOptions.of(experiment.config.decoding, **options), experiment.tokenizers
-    normalizer = fit_for(open_normalizer(experiment, decoding), loaded.models, decoding, tokenizers[1])
+    normalizer = without_unsupported_steps(
+        open_normalizer(experiment, decoding), loaded.models, decoding, tokenizers[1]
+    )
     estimator = _calibrated_estimator(experiment, loaded.path) if confidence else None
     return Translator(
         loaded.models, tokenizers, decoding, normalizer=normalizer.with_glossary(terms),
-        terms=TermFinder(tokenizers, terms), estimator=estimator,
+        terms=TermEncoder(tokenizers, terms), estimator=estimator,
     )  # fmt: skip
 
 
@@ -164,7 +171,7 @@ def _calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEst
     return ConfidenceEstimator(calibration)
 
 
-def _refusal(experiment: Experiment, path: Path) -> str:
+def _divergence_message(experiment: Experiment, path: Path) -> str:
     """Return the message for a checkpoint that predicts probabilities that are not finite, with advice."""
     way_out = experiment.checkpoints.others(path) or "train again with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"

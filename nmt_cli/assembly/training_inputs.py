@@ -30,12 +30,12 @@ from nmt_cli.training.metrics_log import check_tensorboard
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
 
-OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
+IGNORED_TOKENIZER_KEYS = {"sampling_alpha", "max_training_lines"}
 """Keys of the section `tokenizer` that may differ from those of the run in `training.init_from`, whose tokenizers are
 still taken over."""
 
 
-_OTHER_ENCODING = (
+_ENCODING_ADVICE = (
     "Most lines with characters beyond ASCII are like it, so the whole file is probably in another encoding, such as "
     "cp1252; `nmt import` finds it and writes UTF-8"
 )
@@ -190,10 +190,10 @@ def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) 
         if misread.what == "CR":
             problems.append(f"{path}: its lines end in CR only, so it would be one line; `nmt import` changes that")
         elif invalid_utf8 in ("skip", "replace"):
-            warn(f"{path}:{misread.line}: is not valid UTF-8. {_OTHER_ENCODING}")
+            warn(f"{path}:{misread.line}: is not valid UTF-8. {_ENCODING_ADVICE}")
         else:
             fix = "; fix the line, or set data.invalid_utf8 to skip or replace" if invalid_utf8 else ""
-            problems.append(f"{path}:{misread.line}: is not valid UTF-8{fix}. {_OTHER_ENCODING}")
+            problems.append(f"{path}:{misread.line}: is not valid UTF-8{fix}. {_ENCODING_ADVICE}")
     if problems:
         raise InputError("\n".join(problems))
 
@@ -297,8 +297,8 @@ def tokenizer_origin(config: Config) -> Path | None:
     """Return the directory of the run whose tokenizers a training takes over, or None if it trains its own.
 
     The tokenizers of the run in `training.init_from` are taken over if the section `tokenizer` is the same, except for
-    OF_EACH_TRAINING, and that run has all directions and tags of the new one. Otherwise the new run has a vocabulary of
-    its own.
+    IGNORED_TOKENIZER_KEYS, and that run has all directions and tags of the new one. Otherwise the new run has a
+    vocabulary of its own.
 
     Raises:
         InputError: `training.init_from` names no run.
@@ -306,7 +306,7 @@ def tokenizer_origin(config: Config) -> Path | None:
     if config.training.init_from is None:
         return None
     origin, _ = _origin(config.training.init_from)
-    own, its = (c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING) for c in (config, origin.config))
+    own, its = (c.tokenizer.model_dump(mode="json", exclude=IGNORED_TOKENIZER_KEYS) for c in (config, origin.config))
     own_data, its_data = config.data, origin.config.data
     has_all = {*own_data.directions} <= {*its_data.directions} and {*own_data.tags} <= {*its_data.tags}
     return origin.directory if has_all and own == its else None
@@ -338,7 +338,7 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     origin, best = _origin(config.training.init_from)
     path = best / MODEL_FILE
     source, target = origin.tokenizers
-    if config.model.tied_embeddings not in ("none", "target") and not source.is_same(target):
+    if config.model.tied_embeddings not in ("none", "target") and not source.has_same_model(target):
         raise InputError(
             f"training.init_from: model.tied_embeddings is {config.model.tied_embeddings}, which needs a joint "
             f"vocabulary, but {origin.directory} has one for each language. Choose the value that it has"

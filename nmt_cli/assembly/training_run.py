@@ -15,35 +15,35 @@ import torch
 
 from nmt_cli.assembly.confidence import calibrate_after_training
 from nmt_cli.assembly.initialization import first_model
-from nmt_cli.assembly.language_profiles import keep_profiles
-from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, log_precision
-from nmt_cli.assembly.normalization import keep_profile, open_normalizer
-from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_guided, is_sampled
-from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
+from nmt_cli.assembly.language_profiles import write_language_profiles
+from nmt_cli.assembly.measured_settings import choose_precision, choose_threads, contention_monitor, log_precision
+from nmt_cli.assembly.normalization import open_normalizer, write_text_profile
+from nmt_cli.assembly.optimization import build_accumulator, build_weights, has_guided_alignment, has_sampled_softmax
+from nmt_cli.assembly.process_checks import check_same_directory, check_same_setup, check_same_step
 from nmt_cli.assembly.resume_checks import (
     binding_values,
     check_resumable,
     check_same_text,
     check_tokenizers,
-    config_to_train,
     content_digests,
     finished_reason,
+    load_training_config,
     stopping_criteria_of,
 )
 from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
 from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
 from nmt_cli.assembly.training_inputs import check_counts, check_inputs, check_test_files, tokenizer_origin
-from nmt_cli.assembly.word_pair_corpus import epoch_weights, keep_word_pairs
+from nmt_cli.assembly.word_pair_corpus import epoch_weights, write_word_pairs
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.config.idle import idle_keys
 from nmt_cli.config.loader import dump_config
+from nmt_cli.config.unused_keys import unused_keys
 from nmt_cli.data.batch import BatchMaker
 from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.data.store import open_store
 from nmt_cli.experiment import Experiment
 from nmt_cli.ops import native
-from nmt_cli.system.console import command_line, counted, log, log_file, log_once, warn
+from nmt_cli.system.console import command_line, format_count, log, log_file, log_once, warn
 from nmt_cli.system.distributed import make_deterministic, open_world
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import make_directory
@@ -78,16 +78,16 @@ def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> Exper
     """
     began = time.monotonic()
     with open_world() as world:
-        config = world.agreed(lambda: config_to_train(path, overrides))
-        for line in idle_keys(config):
+        config = world.run_in_all(lambda: load_training_config(path, overrides))
+        for line in unused_keys(config):
             warn(line)
         experiment = Experiment(Path(config.model_dir))
         if not dry_run:
             run_training(experiment, config, world, began + 60.0 * (config.training.max_minutes or math.inf))
             return experiment
-        world.agreed(lambda: check_inputs(experiment, config))
-        world.agreed(lambda: check_counts(config))
-        world.agreed(lambda: check_resumable(experiment, config))
+        world.run_in_all(lambda: check_inputs(experiment, config))
+        world.run_in_all(lambda: check_counts(config))
+        world.run_in_all(lambda: check_resumable(experiment, config))
         if world.is_primary:
             print(dump_config(config), end="")
         return experiment
@@ -102,27 +102,27 @@ def run_training(experiment: Experiment, config: Config, world: World, deadline:
         InputError: the text, the model directory or the device is unfit, or the directory holds another run.
     """
     with ExitStack() as stack:
-        world.agreed(lambda: check_alike(config, world))
-        finished, *_ = world.gathered(
-            world.agreed(lambda: _finished(experiment.directory, config) if world.is_primary else None)
+        world.run_in_all(lambda: check_same_setup(config, world))
+        finished, *_ = world.all_gather(
+            world.run_in_all(lambda: _end_reason(experiment.directory, config) if world.is_primary else None)
         )
         if finished is not None:
             limit = finished.partition(" ")[0]
             log(f"finished already ({finished}); raise training.{limit} to go on")
-            world.agreed(lambda: _take_over(experiment, config) if world.is_primary else None)
+            world.run_in_all(lambda: _update_finished_config(experiment, config) if world.is_primary else None)
             return
-        world.agreed(lambda: stack.enter_context(locked_run(experiment)) if world.is_primary else None)
-        world.agreed(lambda: check_shared(experiment, world))
+        world.run_in_all(lambda: stack.enter_context(locked_run(experiment)) if world.is_primary else None)
+        world.run_in_all(lambda: check_same_directory(experiment, world))
         with restored_if_refused(experiment) if world.is_primary else nullcontext():
-            world.agreed(lambda: check_resumable(experiment, config))
-            world.agreed(lambda: check_inputs(experiment, config))
+            world.run_in_all(lambda: check_resumable(experiment, config))
+            world.run_in_all(lambda: check_inputs(experiment, config))
             if world.is_primary:
                 stack.enter_context(log_file(experiment.log_path))
-            trainer = _ready_trainer(experiment, config, world)
+            trainer = _prepare_trainer(experiment, config, world)
         _train(trainer, experiment, config, world, deadline)
 
 
-def _finished(directory: Path, config: Config) -> str | None:
+def _end_reason(directory: Path, config: Config) -> str | None:
     """Return the reason for which the run in a directory has ended, or None.
 
     The lock is not taken, because the directory need not be writable for this. So nothing that is read here may be
@@ -133,51 +133,53 @@ def _finished(directory: Path, config: Config) -> str | None:
     return finished_reason(experiment, config)
 
 
-def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
+def _prepare_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
     """Make everything that a training needs, and return the trainer at the step at which it begins or resumes."""
     training = config.training
-    world.agreed(lambda: world.take_device(training.device))
+    world.run_in_all(lambda: world.take_device(training.device))
     keep_freed_memory()
     keep_few_kernels()
     if training.threads:
         torch.set_num_threads(training.threads)
     if training.deterministic and world.device.type == "cuda":
         make_deterministic()
-    world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
-    store = world.first(lambda: _open_store(experiment, config, world))
+    world.run_in_all(lambda: _prepare_directory(experiment, config) if world.is_primary else None)
+    store = world.primary_first(lambda: _open_store(experiment, config, world))
     target_counts = _target_counts(experiment, config, store, world)
-    model, frozen = world.agreed(lambda: first_model(experiment, config, target_counts))
-    digests = world.agreed(lambda: content_digests(experiment, config, store, frozen))
+    model, frozen = world.run_in_all(lambda: first_model(experiment, config, target_counts))
+    digests = world.run_in_all(lambda: content_digests(experiment, config, store, frozen))
     bf16 = choose_precision(experiment, config, model, world, 1 + sum(store.target_pieces) / max(1, len(store)))
     model, text = model.to(world.device), " ".join(digests.values())
-    trainer = world.agreed(
+    trainer = world.run_in_all(
         lambda: _build_trainer(experiment, config, model, store, world, target_counts, bf16=bf16, text=text)
     )
-    world.agreed(trainer.restore)
-    world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
-    world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
-    world.agreed(lambda: choose_threads(experiment, config, trainer, world))
+    world.run_in_all(trainer.restore)
+    world.run_in_all(lambda: check_same_text(experiment, trainer.state.text, digests))
+    world.run_in_all(lambda: check_same_step(experiment, trainer.state.step, world))
+    world.run_in_all(lambda: choose_threads(experiment, config, trainer, world))
     if trainer.state.step:
         log(f"resuming at update {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     log_precision(training.precision, trainer.state.precision, world)
-    _log_path(trainer.state.path, world)
-    _log_score(config.model)
+    _log_kernels(trainer.state.path, world)
+    _log_dot_projection(config.model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
-        f"{processes}{counted(torch.get_num_threads(), 'thread')}"
+        f"{processes}{format_count(torch.get_num_threads(), 'thread')}"
     )
     return trainer
 
 
 def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World, deadline: float) -> None:
     """Train to the end, fit the confidence, and log the reason for the end and the best score."""
-    reason = trainer.run(contention(world), deadline)
+    reason = trainer.run(contention_monitor(world), deadline)
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at update {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
-    world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
+    world.run_in_all(
+        lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None
+    )
     trainer.finish(reason)  # killed before, the same command makes the confidence again
     log(f"finished: {reason}{described}{rewinds}")
     first, *others = config.data.directions
@@ -185,7 +187,7 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory, *choice)}")
 
 
-def _take_over(experiment: Experiment, config: Config) -> None:
+def _update_finished_config(experiment: Experiment, config: Config) -> None:
     """Write the configuration of a finished run again if its test sets or its licence are new, so that `nmt evaluate`
     and `nmt card` find them."""
     before, data = experiment.config.data if experiment.config_path.exists() else None, config.data
@@ -216,7 +218,7 @@ def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
         )
 
 
-def _prepare(experiment: Experiment, config: Config) -> None:
+def _prepare_directory(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers, profiles, word pairs and directories that are missing."""
     check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
@@ -225,9 +227,9 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     else:
         renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
-    keep_profiles(experiment, config)
-    keep_profile(experiment, config)
-    keep_word_pairs(experiment, config)
+    write_language_profiles(experiment, config)
+    write_text_profile(experiment, config)
+    write_word_pairs(experiment, config)
 
 
 def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
@@ -248,7 +250,7 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
         _corpora(experiment, config),
         experiment.tokenizers,
         LengthLimits(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
-        with_links=is_guided(config),
+        with_links=has_guided_alignment(config),
         threads=torch.get_num_threads() * world.local_size,  # the other processes of this machine wait
     )
     for name, report in store.reports.items():
@@ -258,7 +260,7 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
 
 def _target_counts(experiment: Experiment, config: Config, store: PairStore, world: World) -> Tensor | None:
     """Return the counts of the target pieces (V) in the training text; None without a sampled softmax."""
-    if not is_sampled(config, world):
+    if not has_sampled_softmax(config, world):
         if config.training.sampled_softmax:
             log("training.sampled_softmax: works on the CPU only, so it is off here")
         return None
@@ -273,7 +275,11 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
     if len(parts) == 1:
         return _validator(experiment, config, world)
     return DirectionsValidator(
-        {str(one.direction): _validator(one, config.of(one.direction), world) for one in parts if one.direction}
+        {
+            str(one.direction): _validator(one, config.for_direction(one.direction), world)
+            for one in parts
+            if one.direction
+        }
     )
 
 
@@ -291,7 +297,7 @@ def _validator(experiment: Experiment, config: Config, world: World) -> Validato
     )
 
 
-def _log_score(model: ModelConfig) -> None:
+def _log_dot_projection(model: ModelConfig) -> None:
     """Log if the attention score `dot` needs a matrix, because decoder and encoder states differ in size."""
     score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
     if score == "dot" and model.decoder.hidden_size != model.annotation_size:
@@ -301,7 +307,7 @@ def _log_score(model: ModelConfig) -> None:
         )
 
 
-def _log_path(path: str, world: World) -> None:
+def _log_kernels(path: str, world: World) -> None:
     """Log if a training on a CPU is slower than with compiled kernels; `path` says whether the run began with them."""
     if world.device.type != "cpu":
         return
@@ -324,14 +330,14 @@ def _build_loader(experiment: Experiment, config: Config, store: PairStore, worl
         weights=epoch_weights(config, np.diff(store.bounds).tolist()), batch_size=training.batch_size,
         batch_type=training.batch_type, seed=config.seed,
     )  # fmt: skip
-    if world.size > 1 and sampler.sentences_a_batch < world.size:
+    if world.size > 1 and sampler.sentences_per_batch < world.size:
         raise InputError(
-            f"training.batch_size: a batch holds only about {sampler.sentences_a_batch:.1f} sentences, but "
+            f"training.batch_size: a batch holds only about {sampler.sentences_per_batch:.1f} sentences, but "
             f"{world.size} processes share it. Raise training.batch_size, or start fewer processes"
         )
     make_batch = BatchMaker(
         store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
-        with_links=is_guided(config),
+        with_links=has_guided_alignment(config),
     )  # fmt: skip
     return BatchLoader(sampler, make_batch, world)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, open_input
 from nmt_cli.experiment import Experiment
-from nmt_cli.system.workers import Build, Launcher, called, launcher_of, num_workers
+from nmt_cli.system.workers import Builder, Launcher, import_and_call, launcher_of, num_workers
 from nmt_cli.translation.line_tasks import LinePool, LineTask
 from nmt_cli.translation.pool import Pool
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def open_pool(
     task: TranslationTask,
     experiments: Sequence[Experiment],
     models: ModelOptions,
-    decoding: RequestedDecoding,
+    decoding: DecodingOverrides,
 ) -> Iterator[LinePool]:
     """Yield a pool of workers, of which one has loaded its model; the outputs for a line are as `line_work` says.
 
@@ -37,32 +37,40 @@ def open_pool(
     # Anew, without what they have read: a worker reads for itself.
     runs = [Experiment(one.directory, one.direction) for one in experiments]
     workers = models.workers or num_workers(models.threads or 1)
-    with _readable_elsewhere(task) as readable:
-        build = loading(outputs, readable, runs, models, decoding)
-        with started(launcher_of(build, threads=models.threads), workers) as pool:
+    with _with_readable_glossary(task) as readable:
+        build = worker_builder(outputs, readable, runs, models, decoding)
+        with started_pool(launcher_of(build, threads=models.threads), workers) as pool:
             yield pool
 
 
-def loading(
+def worker_builder(
     outputs: Literal["lines", "sentences"],
     task: TranslationTask,
     experiments: Sequence[Experiment],
     models: ModelOptions,
-    decoding: RequestedDecoding,
+    decoding: DecodingOverrides,
     fingerprints: Sequence[str] = (),
-) -> Build:
+) -> Builder:
     """Return a function that loads the models in a worker process; the arguments are those of `line_work`.
 
     The launcher sets the number of threads of a worker, so that of `models` is dropped.
     """
     own = replace(models, threads=None)
     return partial(
-        called, "nmt_cli.assembly.line_work", "line_work", outputs, task, experiments, own, decoding, fingerprints
+        import_and_call,
+        "nmt_cli.assembly.line_work",
+        "line_work",
+        outputs,
+        task,
+        experiments,
+        own,
+        decoding,
+        fingerprints,
     )
 
 
 @contextmanager
-def started(launcher: Launcher, workers: int) -> Iterator[LinePool]:
+def started_pool(launcher: Launcher, workers: int) -> Iterator[LinePool]:
     """Yield a pool of at most `workers` workers, one of which has loaded its model."""
     with Pool(launcher, workers=workers) as pool:
         pool.submit(LineTask((), ())).result()  # loads the model before anything is read
@@ -70,7 +78,7 @@ def started(launcher: Launcher, workers: int) -> Iterator[LinePool]:
 
 
 @contextmanager
-def _readable_elsewhere(task: TranslationTask) -> Iterator[TranslationTask]:
+def _with_readable_glossary(task: TranslationTask) -> Iterator[TranslationTask]:
     """Yield the task; a glossary from standard input or a pipe is copied to a file that the workers can read."""
     if task.glossary is None or not (is_standard_input(task.glossary) or is_special_file(task.glossary)):
         yield task

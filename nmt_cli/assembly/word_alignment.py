@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.named_files import refuse_overwriting, refuse_standard_input_twice
+from nmt_cli.assembly.file_checks import refuse_overwriting, refuse_standard_input_twice
 from nmt_cli.assembly.pair_scorer import open_scorer
 from nmt_cli.data.lines import input_name, read_text_lines
 from nmt_cli.data.output import open_output
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.alignment import MAX_WEIGHTS, alignment_error_rate, hard_links, pharaoh
+from nmt_cli.text.alignment import MAX_WEIGHTS, alignment_error_rate, format_pharaoh, hard_alignment
 from nmt_cli.translation.forced_decoding import PairScorer
 from nmt_cli.translation.windows import windows_of_pairs
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.data.pairs import Pair
     from nmt_cli.text.alignment import Link
     from nmt_cli.translation.forced_decoding import PairScore
@@ -51,27 +51,27 @@ def align_pairs(
     experiments = models.experiments()
     refuse_overwriting(output, inputs, experiments)
     sure, possible = ([], []) if gold is None else _read_gold(gold)
-    scorer = _with_attention(open_scorer(experiments, **models.loading))
+    scorer = _require_attention(open_scorer(experiments, **models.loading_options))
     found: list[list[Link]] = []
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
             scores = scorer.scores([(pair.source, pair.target) for pair in window])
             for pair, scored in zip(window, scores, strict=True):
                 weights = scored.weights if level == "word" else scored.piece_weights
-                links = hard_links(weights)
+                links = hard_alignment(weights)
                 if gold is not None:
                     if pair.number <= len(sure):
                         own = sure[pair.number - 1] | possible[pair.number - 1]
                         _check_links(f"{input_name(gold)}:{pair.number}", own, weights.shape)
                     found.append(links)
                 if format_ == "pharaoh":
-                    line = pharaoh(links)
+                    line = format_pharaoh(links)
                 else:
                     line = json.dumps(_record(pair, scored, level, links), ensure_ascii=False)
                 out.write(line.encode("utf-8", errors="replace") + b"\n")
             out.flush()
         if gold is not None and len(sure) != len(found):
-            lines, pairs = counted(len(sure), "line"), counted(len(found), "aligned pair")
+            lines, pairs = format_count(len(sure), "line"), format_count(len(found), "aligned pair")
             raise InputError(f"{input_name(gold)} has {lines} for {pairs}; line i must have the links of pair i")
     if gold is not None:
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
@@ -83,13 +83,13 @@ def scorer_of(translator: Translator) -> PairScorer:
     Raises:
         InputError: the models have no attention.
     """
-    return _with_attention(PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens))
+    return _require_attention(PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens))
 
 
-def _with_attention(scorer: PairScorer) -> PairScorer:
+def _require_attention(scorer: PairScorer) -> PairScorer:
     """Return the scorer; `InputError` if its models have no attention."""
     if not scorer.models.has_attention:
-        without = scorer.models.without_attention
+        without = scorer.models.no_attention_message
         raise InputError(f"{without} (model.attention.type: none), so it cannot align")
     return scorer
 
@@ -100,7 +100,7 @@ def _check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:
         if source >= shape[1] or target >= shape[0]:
             raise InputError(
                 f"{place}: {source}-{target} names a word that the pair does not have. It has "
-                f"{counted(shape[1], 'source word')} and {counted(shape[0], 'target word')}, counted from 0"
+                f"{format_count(shape[1], 'source word')} and {format_count(shape[0], 'target word')}, counted from 0"
             )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.normalization import training_lines
-from nmt_cli.data.sampler import tempered
+from nmt_cli.data.sampler import temperature_weights
 from nmt_cli.data.tokenizer import without_symbols
 from nmt_cli.normalization.profile import TextProfile
-from nmt_cli.system.console import counted, log
+from nmt_cli.system.console import format_count, log
 from nmt_cli.system.files import atomic_directory
 from nmt_cli.text.language_codes import writes_spaces
 from nmt_cli.text.letters import WORD, lower
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from nmt_cli.training.word_pairs import Words
 
 
-def keep_word_pairs(experiment: Experiment, config: Config) -> None:
+def write_word_pairs(experiment: Experiment, config: Config) -> None:
     """Learn and write the word pairs of each direction into the model directory, if `data.word_pairs` is set.
 
     A run that has begun keeps the word pairs with which it began.
     """
     for one in experiment.of_each_direction(config) if config.data.word_pairs else ():
-        _keep_pairs(one, config.of(one.direction) if one.direction else config)
+        _write_word_pairs(one, config.for_direction(one.direction) if one.direction else config)
 
 
-def _keep_pairs(experiment: Experiment, config: Config) -> None:
+def _write_word_pairs(experiment: Experiment, config: Config) -> None:
     """Learn and write the word pairs of one direction, unless the run has begun and has them."""
     paths = experiment.word_pairs_paths
     if experiment.has_begun and all(path.exists() for path in paths):
@@ -43,7 +43,7 @@ def _keep_pairs(experiment: Experiment, config: Config) -> None:
         for words, path in zip(sides, paths, strict=True):
             written = "".join(f"{word}\n" for word in words)
             (temporary / path.name).write_text(written, encoding="utf-8", newline="")
-    learned = f"{counted(len(sides[0]), 'word pair')} learned from the training text"
+    learned = f"{format_count(len(sides[0]), 'word pair')} learned from the training text"
     if experiment.direction is not None:
         learned += f" of {experiment.direction}"
     log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
@@ -57,7 +57,7 @@ def epoch_weights(config: Config, sizes: Sequence[int]) -> list[float]:
     them is read.
     """
     data, num_texts = config.data, len(config.data.train)
-    factors = tempered(sizes[:num_texts], data.corpus_temperature)
+    factors = temperature_weights(sizes[:num_texts], data.corpus_temperature)
     weights = [factor * corpus.weight for factor, corpus in zip(factors, data.train, strict=True)]
     of_words = []
     for direction, num_words in zip(data.directions, sizes[num_texts:], strict=False):

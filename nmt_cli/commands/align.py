@@ -59,7 +59,7 @@ def align(
             raise InputError(f"{option} {value}: must be one of {', '.join(allowed)}")
     if gold is not None and level == "piece":
         raise InputError("--gold: true links are between words; leave out --level piece")
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.assembly.word_alignment import align_pairs
 
     models = ModelOptions(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.assembly.ahead import start_loading_torch
+from nmt_cli.assembly.preloading import start_loading_torch
 from nmt_cli.commands.options import (
     Checkpoint,
     Device,
@@ -75,7 +75,7 @@ def evaluate(
     if not calibrate:
         start_loading_torch()
     from nmt_cli.assembly.evaluation import calibrate_confidence, evaluate_models
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
 
     models = ModelOptions(
         model or (),

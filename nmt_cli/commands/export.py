@@ -38,7 +38,7 @@ def export(
     Example: nmt export --model runs/demo -o translator.html
     """
     from nmt_cli.assembly.exports import export_models
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
 
     models = ModelOptions(model or (), checkpoint, source_lang=source_lang, target_lang=target_lang)
     export_models(models, output, format_=format_, precision=precision)

@@ -290,7 +290,7 @@ class Command(TyperCommand):
             if type(error).__name__ == "NoSuchOption":  # click's, or the one of the click that typer carries
                 self._suggest(error)
             elif type(error).__name__ == "MissingParameter":
-                self._show_config(error, args)
+                self._suggest_config(error, args)
             raise
 
     def _warn_of_repeats(self, ctx: Any, args: Sequence[str]) -> None:
@@ -306,7 +306,7 @@ class Command(TyperCommand):
                 warn(f"{max(parameter.opts, key=len)} is given more than once; the last one counts")
 
     @staticmethod
-    def _show_config(error: Any, args: Sequence[str]) -> None:
+    def _suggest_config(error: Any, args: Sequence[str]) -> None:
         files = [word for word in args if word.endswith((".yaml", ".yml"))]
         if files and "--config" in error.param.opts:
             error.message = f"Write --config {files[0]}."

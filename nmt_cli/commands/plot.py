@@ -49,7 +49,7 @@ def attention(
 
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.assembly.pictures import plot_attention
 
     models = ModelOptions(model or (), checkpoint, device, threads, source_lang=source_lang, target_lang=target_lang)

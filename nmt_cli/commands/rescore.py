@@ -35,7 +35,7 @@ def rescore(
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.assembly.pair_scorer import write_log_probs
 
     write_log_probs(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.assembly.ahead import start_loading_torch
+from nmt_cli.assembly.preloading import start_loading_torch
 from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Workers, WorkerThreads
 from nmt_cli.serve.limits import Limits
 from nmt_cli.system.errors import InputError
@@ -99,7 +99,7 @@ def serve(
     """
     _need_libraries()
     start_loading_torch()
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.assembly.server import serve_models
 
     serve_models(

@@ -57,7 +57,7 @@ def shortlist(
 
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.assembly.pair_scorer import learn_shortlist
 
     models = ModelOptions(

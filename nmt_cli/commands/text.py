@@ -28,6 +28,6 @@ def decode(
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo
     """
-    from nmt_cli.assembly.piece_text import write_joined
+    from nmt_cli.assembly.piece_text import write_decoded_text
 
-    write_joined(file, output, model, side)
+    write_decoded_text(file, output, model, side)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.assembly.ahead import start_loading_torch
+from nmt_cli.assembly.preloading import start_loading_torch
 from nmt_cli.commands.options import (
     OUTPUT,
     SEARCH,
@@ -120,14 +120,14 @@ def translate(
     """
     start_loading_torch()
     from nmt_cli.assembly.line_translation import translate_file
-    from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+    from nmt_cli.assembly.model_options import ModelOptions
+    from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
 
     task = TranslationTask(
         file=file, output=output, format=format_, alignment=alignment, confidence=confidence, shortlist=shortlist,
         glossary=glossary, prefix=prefix, shard=shard, paragraphs=paragraphs, overwrite=overwrite,
     )  # fmt: skip
-    decoding = RequestedDecoding(
+    decoding = DecodingOverrides(
         beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, sample=sample, temperature=temperature,
         seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens,
         normalize_input=adapt_writing if normalize_input is None else normalize_input,

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from nmt_cli.assembly.ahead import start_loading_torch
+from nmt_cli.assembly.preloading import start_loading_torch
 from nmt_cli.commands.options import (
     BatchTokens,
     BeamSize,
@@ -96,8 +96,8 @@ def translate_corpus(
     """
     start_loading_torch()
     from nmt_cli.assembly.bulk_translation import translate_in_bulk
-    from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.assembly.requested_translation import RequestedDecoding
+    from nmt_cli.assembly.model_options import ModelOptions
+    from nmt_cli.assembly.translation_task import DecodingOverrides
 
     translate_in_bulk(
         inputs,
@@ -106,7 +106,7 @@ def translate_corpus(
             model or (), checkpoint, device, threads, precision, workers, source_lang=source_lang,
             target_lang=target_lang, zero_shot=zero_shot,
         ),
-        RequestedDecoding(
+        DecodingOverrides(
             beam_size=beam_size, length_penalty=length_penalty, sample=sample, temperature=temperature, seed=seed,
             no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, copy_unknown=copy_unknown, markup=markup,
         ),

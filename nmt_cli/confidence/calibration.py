@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from nmt_cli.confidence.features import FEATURES, Values
-from nmt_cli.confidence.logistic import Logistic
+from nmt_cli.confidence.features import FEATURES, FloatArray
+from nmt_cli.confidence.logistic import LogisticRegression
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
 
-FORMAT = 1
+FORMAT_VERSION = 1
 LINE_FEATURES = ("log_odds_of_all_words", "log_prob_per_word", "log_words")
-_DAMAGED = "fit it again: nmt evaluate --calibrate --model"
+_REFIT_ADVICE = "fit it again: nmt evaluate --calibrate --model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +40,27 @@ class Origin:
 class Calibration:
     """Two logistic regressions: one for words and one for lines."""
 
-    words: Logistic
-    lines: Logistic
+    words: LogisticRegression
+    lines: LogisticRegression
     origin: Origin
     quality: Mapping[str, float] = field(default_factory=dict)
     """Measures on the text of the calibration, cross-validated."""
 
-    def of_words(self, features: Values) -> tuple[float, ...]:
+    def word_confidence(self, features: FloatArray) -> tuple[float, ...]:
         """Return the probability that each word is correct, from `word_features` (words, features)."""
         return tuple(float(value) for value in self.words.probabilities(features)) if len(features) else ()
 
-    def of_line(self, of_words: Sequence[float], log_prob: float) -> float:
+    def line_confidence(self, word_confidence: Sequence[float], log_prob: float) -> float:
         """Return the probability that a whole line is correct, from the probabilities of its words.
 
         `log_prob` is the log-probability of the line, in nats. The result is never above that of the worst word: the
         regression of few lines may not hold for a line that a glossary or a prefix has made improbable. It is 0 for a
         line without words, which is wrong, because its source has words.
         """
-        if not of_words:
+        if not word_confidence:
             return 0.0
-        features = line_features(of_words, log_prob)[None]
-        return min(float(self.lines.probabilities(features, features[:, 0])[0]), *of_words)
+        features = line_features(word_confidence, log_prob)[None]
+        return min(float(self.lines.probabilities(features, features[:, 0])[0]), *word_confidence)
 
     def summary(self) -> str:
         """Return one line about the cross-validated quality."""
@@ -75,7 +75,7 @@ class Calibration:
         write_json(
             path,
             {
-                "format": FORMAT,
+                "format": FORMAT_VERSION,
                 "fitted_on": asdict(self.origin),
                 "words": {"features": FEATURES, **asdict(self.words)},
                 "lines": {"features": LINE_FEATURES, **asdict(self.lines)},
@@ -90,14 +90,14 @@ class Calibration:
         Raises:
             ModelError: the file is damaged, or of another version.
         """
-        advice = f"{_DAMAGED} {path.parent}"
+        advice = f"{_REFIT_ADVICE} {path.parent}"
         try:
             values = read_json(path)
         except ModelError as error:
             raise ModelError(f"{error}; {advice}") from error
-        if values.get("format") != FORMAT:
+        if values.get("format") != FORMAT_VERSION:
             raise ModelError(
-                f"{path}: has format version {values.get('format')!r}, this program reads {FORMAT}; {advice}"
+                f"{path}: has format version {values.get('format')!r}, this program reads {FORMAT_VERSION}; {advice}"
             )
         if values.get("dropout_samples"):
             raise ModelError(f"{path}: was fitted to passes with dropout, which this program does not make; {advice}")
@@ -116,7 +116,7 @@ def _origin(values: dict[str, Any]) -> Origin:
     return Origin(str(values["model"]), str(values["checkpoint"]), str(values["text"]), int(values["lines"]))
 
 
-def _regression(values: dict[str, Any], names: Sequence[str]) -> Logistic:
+def _regression(values: dict[str, Any], names: Sequence[str]) -> LogisticRegression:
     """Return a regression from JSON values; `ValueError` or `KeyError` if they are not for the features `names`."""
     columns = [tuple(float(value) for value in values[key]) for key in ("means", "scales", "weights")]
     bias = float(values["bias"])
@@ -125,12 +125,12 @@ def _regression(values: dict[str, Any], names: Sequence[str]) -> Logistic:
         raise ValueError
     if not all(map(math.isfinite, numbers)):
         raise ValueError
-    return Logistic(columns[0], columns[1], columns[2], bias)
+    return LogisticRegression(columns[0], columns[1], columns[2], bias)
 
 
-def line_features(of_words: Sequence[float], log_prob: float) -> Values:
+def line_features(word_confidence: Sequence[float], log_prob: float) -> FloatArray:
     """Return the three features of a line: the log-odds that all words are correct if they are independent, the
     log-probability divided by the number of words, and the logarithm of that number."""
-    all_correct = min(float(np.log(np.maximum(of_words, 1e-12)).sum()), -1e-9)
+    all_correct = min(float(np.log(np.maximum(word_confidence, 1e-12)).sum()), -1e-9)
     log_odds = all_correct - math.log(-math.expm1(all_correct))
-    return np.array([log_odds, log_prob / len(of_words), math.log(len(of_words))])
+    return np.array([log_odds, log_prob / len(word_confidence), math.log(len(word_confidence))])

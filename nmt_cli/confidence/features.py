@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
-LOWEST = -20.0
+FloatArray = NDArray[np.float64]
+MIN_LOG_PROB = -20.0
 """Lower bound to which log-probabilities are raised, so that one piece cannot decide everything."""
-ATTENDED = 0.3
+MIN_COVERAGE = 0.3
 """Attention, summed over all steps, from which on a source piece counts as translated."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -37,15 +37,15 @@ FEATURES = tuple(name for names in GROUPS.values() for name in names)
 class Predictions:
     """Predictions of the model for the pieces of one translation."""
 
-    log_probs_T: Values
+    log_probs_T: FloatArray
     """Log-probability of each piece, in nats; the last belongs to `</s>`."""
-    entropies_T: Values
+    entropies_T: FloatArray
     """Entropy of the predicted distribution at each piece, in nats."""
-    weights_TS: Values
+    weights_TS: FloatArray
     """Attention weights of each target piece on the source pieces."""
 
 
-def word_features(predicted: Predictions, piece_words: Sequence[int], words: Sequence[str]) -> Values:
+def word_features(predicted: Predictions, piece_words: Sequence[int], words: Sequence[str]) -> FloatArray:
     """Return a row of features for each word (W, features).
 
     Args:
@@ -61,21 +61,21 @@ def word_features(predicted: Predictions, piece_words: Sequence[int], words: Seq
     for word, own in enumerate(pieces):
         if not len(own):  # a piece that spells several words stands with the first of them
             pieces[word] = pieces[word - 1] if word else np.array([0])
-    log_probs_T = np.maximum(predicted.log_probs_T, LOWEST)
+    log_probs_T = np.maximum(predicted.log_probs_T, MIN_LOG_PROB)
     lowest_W = np.array([log_probs_T[own].min() for own in pieces])
     before_W, after_W = np.array([0.0, *lowest_W[:-1]]), np.array([*lowest_W[1:], log_probs_T[-1]])
-    summed_W = np.maximum([log_probs_T[own].sum() for own in pieces], LOWEST)
+    summed_W = np.maximum([log_probs_T[own].sum() for own in pieces], MIN_LOG_PROB)
     columns = [
         summed_W, np.exp(summed_W), lowest_W, np.exp(lowest_W),
         np.log([len(own) for own in pieces]), np.log([len(word) for word in words]),
         *_entropies(predicted, pieces), *_attention(predicted, pieces),
         before_W, np.exp(before_W), after_W, np.exp(after_W),
-        *_of_line(predicted, log_probs_T, len(words)),
+        *_line_columns(predicted, log_probs_T, len(words)),
     ]  # fmt: skip
     return np.stack(columns, axis=1)
 
 
-def _entropies(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
+def _entropies(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[FloatArray]:
     entropies_T = predicted.entropies_T
     return [
         np.array([entropies_T[own].mean() for own in pieces]),
@@ -83,7 +83,7 @@ def _entropies(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> li
     ]
 
 
-def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
+def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[FloatArray]:
     weights_TS = predicted.weights_TS
     entropies_T = -(weights_TS * np.log(np.maximum(weights_TS, 1e-9))).sum(axis=1)
     return [
@@ -92,12 +92,13 @@ def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> li
     ]
 
 
-def _of_line(predicted: Predictions, log_probs_T: Values, num_words: int) -> list[Values]:
+def _line_columns(predicted: Predictions, log_probs_T: FloatArray, num_words: int) -> list[FloatArray]:
     """Return columns (W) of the features that all words of a line share, and of each word's place, from 0 to 1."""
     num_target, num_source = predicted.weights_TS.shape
     attended_S = predicted.weights_TS[:, :-1].sum(axis=0)
     shared = (
         log_probs_T.mean(), np.exp(log_probs_T).mean(), log_probs_T.min(), predicted.entropies_T.mean(),
-        np.log(num_words), np.log(num_target / num_source), (attended_S < ATTENDED).mean() if len(attended_S) else 0.0,
+        np.log(num_words), np.log(num_target / num_source),
+        (attended_S < MIN_COVERAGE).mean() if len(attended_S) else 0.0,
     )  # fmt: skip
     return [*(np.full(num_words, value) for value in shared), np.arange(num_words) / num_words]

@@ -28,18 +28,19 @@ def correct_words(hypothesis: str, reference: str) -> list[bool]:
     word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this
     ignores case. sacreBLEU returns the number of edits alone, so its steps are repeated here.
     """
-    return aligned(_ter_words(hypothesis), _ter_words(reference))[1]
+    return ter_alignment(_ter_words(hypothesis), _ter_words(reference))[1]
 
 
-def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool]]:
-    """Return the number of edits that TER counts from `words` to `wanted`, and whether each of `words` needs none."""
-    if not wanted:
+def ter_alignment(words: Sequence[str], reference: Sequence[str]) -> tuple[int, list[bool]]:
+    """Return the number of edits that TER counts from `words` to `reference`, and whether each of `words` needs "
+    "none."""
+    if not reference:
         return len(words), [False] * len(words)
-    distance = lib_ter.BeamEditDistance(list(wanted))
+    distance = lib_ter.BeamEditDistance(list(reference))
     shifted: list[str] = [_PlacedWord.at(place, word) for place, word in enumerate(words)]
     num_candidates = num_shifts = 0
     while True:
-        gain, candidate, num_candidates = lib_ter._shift(shifted, list(wanted), distance, num_candidates)
+        gain, candidate, num_candidates = lib_ter._shift(shifted, list(reference), distance, num_candidates)
         if num_candidates >= lib_ter._MAX_SHIFT_CANDIDATES or gain <= 0:
             break
         shifted = candidate

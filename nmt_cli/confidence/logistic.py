@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 PENALTY = 10.0
 """Strength of the penalty on the weights of standardised features, as if ten lines spoke for small weights."""
 MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class LogisticRegression:
     """Logistic regression: P(y = 1 | x) = 1 / (1 + exp(-(offset + bias + w . (x - mean) / scale)))."""
 
     means: tuple[float, ...]
@@ -24,8 +24,13 @@ class Logistic:
 
     @classmethod
     def fit(
-        cls, features: Values, labels: Values, offsets: Values | None = None, *, penalises_bias: bool = False
-    ) -> Logistic:
+        cls,
+        features: FloatArray,
+        labels: FloatArray,
+        offsets: FloatArray | None = None,
+        *,
+        penalises_bias: bool = False,
+    ) -> LogisticRegression:
         """Return the regression that fits labels of 0 and 1 best; the same input gives the same result.
 
         Args:
@@ -58,25 +63,27 @@ class Logistic:
         as_floats = [tuple(float(value) for value in values) for values in (means, scales, weights[1:])]
         return cls(as_floats[0], as_floats[1], as_floats[2], float(weights[0]))
 
-    def log_odds(self, features: Values, offsets: Values | None = None) -> Values:
+    def log_odds(self, features: FloatArray, offsets: FloatArray | None = None) -> FloatArray:
         """Return the log-odds of each row of features, added to its offset if offsets are given."""
         scales = np.array(self.scales)
         standardised = (features - np.array(self.means)) / np.where(scales > 0.0, scales, np.inf)
-        found: Values = standardised @ np.array(self.weights) + self.bias
+        found: FloatArray = standardised @ np.array(self.weights) + self.bias
         return found if offsets is None else found + offsets
 
-    def probabilities(self, features: Values, offsets: Values | None = None) -> Values:
+    def probabilities(self, features: FloatArray, offsets: FloatArray | None = None) -> FloatArray:
         """Return the probability of label 1 for each row of features; `offsets` are log-odds that are added."""
         return sigmoid(self.log_odds(features, offsets))
 
 
-def sigmoid(log_odds: Values) -> Values:
+def sigmoid(log_odds: FloatArray) -> FloatArray:
     """Return probabilities from log-odds."""
-    found: Values = np.exp(-np.logaddexp(0.0, -log_odds))
+    found: FloatArray = np.exp(-np.logaddexp(0.0, -log_odds))
     return found
 
 
-def _loss(design: Values, labels: Values, offsets: Values, weights: Values, penalties: Values) -> float:
+def _loss(
+    design: FloatArray, labels: FloatArray, offsets: FloatArray, weights: FloatArray, penalties: FloatArray
+) -> float:
     log_odds = offsets + design @ weights
     # -log P(y): log(1 + e^-z) for y = 1, log(1 + e^z) for y = 0.
     nll = np.logaddexp(0.0, np.where(labels > 0.5, -log_odds, log_odds)).sum()

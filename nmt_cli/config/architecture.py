@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 
 
 def architecture(model: ModelConfig) -> dict[str, str]:
@@ -20,14 +20,14 @@ def architecture(model: ModelConfig) -> dict[str, str]:
         "first state": model.initial_state,
         "attention": _describe_attention(model.attention),
         "readout": readout_size if decoder.recurrence == "luong" else f"{model.readout}, {readout_size}",
-        "lexical model": _yes(model.lexical_model),
+        "lexical model": _yes_or_no(model.lexical_model),
         "embeddings": f"{model.embedding_size:,} units, tied: {model.tied_embeddings}",
-        "layer normalisation": _yes(model.layer_norm),
+        "layer normalisation": _yes_or_no(model.layer_norm),
     }
 
 
 def _describe_layers(part: EncoderConfig | DecoderConfig) -> str:
-    return f"{part.rnn_type}, {counted(part.num_layers, 'layer')} of {part.hidden_size:,} units"
+    return f"{part.rnn_type}, {format_count(part.num_layers, 'layer')} of {part.hidden_size:,} units"
 
 
 def _describe_attention(attention: AttentionConfig) -> str:
@@ -40,18 +40,18 @@ def _describe_attention(attention: AttentionConfig) -> str:
             return attention.type
         case "local-m" | "local-p":
             score = attention.score if attention.score in ("dot", "general") else f"{attention.score}, {size}"
-            return f"{attention.type}, {counted(attention.window, 'position')} on either side, score: {score}"
+            return f"{attention.type}, {format_count(attention.window, 'position')} on either side, score: {score}"
         case "location":
-            found = f"location, {size}, {counted(attention.filters, 'filter')} of width {attention.filter_width}"
+            found = f"location, {size}, {format_count(attention.filters, 'filter')} of width {attention.filter_width}"
             found += "" if attention.sharpening == 1.0 else f", sharpening {attention.sharpening:g}"
             return found + (", smoothing" if attention.smoothing else "")
         case "multihead":
-            return f"multihead, {counted(attention.heads, 'head')}, {size}"
+            return f"multihead, {format_count(attention.heads, 'head')}, {size}"
         case _:
             return f"{attention.type}, {size}" + (
                 "" if attention.coverage == "none" else f", {attention.coverage} coverage"
             )
 
 
-def _yes(value: bool) -> str:
+def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from nmt_cli.config.schema import REMOVED_KEYS, Config
-from nmt_cli.config.section import IN_WORDS
+from nmt_cli.config.section import PATTERN_MESSAGE_KEY
 
 _PLAIN_WORDS = {
     "input should be": "must be", "a valid integer": "a whole number", "a valid boolean": "true or false",
@@ -43,7 +43,7 @@ def explain(problem: Any) -> str:
     if kind == "literal_error":
         message = f"must be one of {problem['ctx']['expected']}"
     if kind == "string_pattern_mismatch":
-        message = _in_words(problem["ctx"]["pattern"], _schema()) or message
+        message = _pattern_message(problem["ctx"]["pattern"], _schema()) or message
     for told, plain in _PLAIN_WORDS.items():
         message = message.replace(told, plain)
     given = json.dumps(problem["input"], ensure_ascii=False)
@@ -55,12 +55,12 @@ def _schema() -> dict[str, Any]:
     return Config.model_json_schema()
 
 
-def _in_words(pattern: str, schema: Any) -> str | None:
+def _pattern_message(pattern: str, schema: Any) -> str | None:
     """Return the words that stand beside a pattern in a JSON Schema."""
     if isinstance(schema, dict) and schema.get("pattern") == pattern:
-        return str(schema[IN_WORDS])
+        return str(schema[PATTERN_MESSAGE_KEY])
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    return next((found for part in parts if (found := _in_words(pattern, part))), None)
+    return next((found for part in parts if (found := _pattern_message(pattern, part))), None)
 
 
 def _suggestion(location: Sequence[str | int]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
-from nmt_cli.config.paths import made_absolute
+from nmt_cli.config.paths import make_paths_absolute
 from nmt_cli.config.schema import FORMS, IGNORED_KEYS, REMOVED_KEYS, RENAMED_KEYS, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.system.console import warn
@@ -52,7 +52,7 @@ def load_config(
     for (*sections, key), reason in IGNORED_KEYS.items():
         if not is_stored and (_section(values, sections) or {}).get(key):
             warn(f"{'.'.join((*sections, key))}: does nothing any more, because {reason}; leave it out")
-    config, wrong = _validated(values, origin)
+    config, wrong = _config_and_problems(values, origin)
     problems += wrong
     if config is None or problems:
         if config is not None and check_files is not None:
@@ -66,13 +66,13 @@ def load_config(
 
 def validate(values: Mapping[str, Any], origin: str) -> Config:
     """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
-    config, problems = _validated(values, origin)
+    config, problems = _config_and_problems(values, origin)
     if config is None or problems:
         raise ConfigError("\n".join(problems))
     return config
 
 
-def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
+def _config_and_problems(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
     """Return the configuration without its wrong keys, as far as that is possible, and a line for each problem."""
     try:
         values = _without_removed_keys(values)
@@ -257,15 +257,15 @@ def dump_config(config: Config) -> str:
 
 def with_absolute_paths(config: Config) -> Config:
     """Return the same configuration, independent of the current directory."""
-    return validate(made_absolute(config.model_dump(mode="json"), config), "configuration")
+    return validate(make_paths_absolute(config.model_dump(mode="json"), config), "configuration")
 
 
 def differing_keys(one: Config, other: Config) -> list[str]:
     """Return the dotted keys whose values differ."""
-    return differing_values(one.model_dump(mode="json"), other.model_dump(mode="json"))
+    return differing_json_keys(one.model_dump(mode="json"), other.model_dump(mode="json"))
 
 
-def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def differing_json_keys(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Return the `differing_keys` of two configurations as JSON holds them."""
 
     first, second = flat_values(one), flat_values(other)

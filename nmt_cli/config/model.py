@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from nmt_cli.config.section import DataPath, Layers, PositiveFloat, Probability, Section, Units, refuse
+from nmt_cli.config.section import DataPath, Layers, PositiveFloat, Probability, Section, Units, raise_problems
 
 RnnType = Literal["gru", "lstm"]
 AttentionType = Literal["none", "additive", "dot", "general", "concat", "local-m", "local-p", "location", "multihead"]
@@ -96,7 +96,7 @@ class AttentionConfig(Section):
             problems.append(f"filter_width: must be odd, is {self.filter_width}")
         if self.type == "multihead" and self.size % self.heads:
             problems.append(f"size: {self.size} is not a multiple of heads, {self.heads}")
-        refuse(problems)
+        raise_problems(problems)
         return self
 
 
@@ -206,5 +206,5 @@ class ModelConfig(Section):
             problems.append("decoder.initial_state: backward needs encoder.bidirectional: true")
         if decoder.initial_state == "backward" and self.encoder.reverse_source:
             problems.append("decoder.initial_state: backward is the state at the first word; leave out reverse_source")
-        refuse(problems)
+        raise_problems(problems)
         return self

@@ -45,18 +45,18 @@ def _paths_of(value: Any, location: tuple[str | int, ...], kind: PathKind | None
 
 def kind_of(field: FieldInfo) -> PathKind | None:
     """Return the kind of path, file or directory, that the values of a key are; None for any other key."""
-    marks = [*field.metadata, *_marks_within(field.annotation)]
+    marks = [*field.metadata, *_metadata_within(field.annotation)]
     return next((mark for mark in marks if isinstance(mark, PathKind)), None)
 
 
-def _marks_within(annotation: Any) -> Iterator[Any]:
+def _metadata_within(annotation: Any) -> Iterator[Any]:
     """Yield the marks of a type and of its parts, as in `DataPath | None` and `tuple[DataPath, ...]`."""
     yield from getattr(annotation, "__metadata__", ())
     for part in typing.get_args(annotation):
-        yield from _marks_within(part)
+        yield from _metadata_within(part)
 
 
-def made_absolute(values: dict[str, Any], section: Section) -> dict[str, Any]:
+def make_paths_absolute(values: dict[str, Any], section: Section) -> dict[str, Any]:
     """Return what `section.model_dump(mode="json")` gave, changed in place, with absolute paths."""
     for (*parents, last), path, _ in paths_in(section):
         place: Any = values

@@ -21,11 +21,11 @@ from nmt_cli.config.section import (
     PositiveInt,
     Probability,
     Section,
-    matching,
-    refuse,
+    pattern_field,
+    raise_problems,
 )
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.direction import Direction, listed
+from nmt_cli.text.direction import Direction, format_directions
 from nmt_cli.text.language_codes import bleu_tokenizer
 
 ONE, SEVERAL, WITH_LANGUAGE = FORMS = "(one)", "(several)", "(with a language)"
@@ -99,7 +99,7 @@ class MonolingualText(Section):
         problems = [] if files else ["target: name at least one file here or under source, or leave monolingual out"]
         twice = [path for path in dict.fromkeys(files) if files.count(path) > 1]
         problems += [f"target: {path} is named twice; name it once" for path in twice]
-        refuse(problems)
+        raise_problems(problems)
         return self
 
 
@@ -118,7 +118,7 @@ class DataConfig(Section):
         Annotated[
             str,
             Field(min_length=1, max_length=MAX_LICENCE),
-            matching(r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$", "must be one line of text"),
+            pattern_field(r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$", "must be one line of text"),
         ]
         | None
     ) = None
@@ -176,7 +176,7 @@ class DataConfig(Section):
                 for key, text in named
                 if not all(self.direction_of(text))
             ]
-        refuse(problems or [*self._problems_of_directions(named), *self._problems_of_monolingual_text()])
+        raise_problems(problems or [*self._problems_of_directions(named), *self._problems_of_monolingual_text()])
         return self
 
     @model_validator(mode="after")
@@ -191,7 +191,7 @@ class DataConfig(Section):
         directions = self.directions
         problems = [
             f"{key}: no training corpus has its direction, {self.direction_of(text)}; the directions are "
-            f"{listed(directions)}"
+            f"{format_directions(directions)}"
             for key, text in named
             if self.direction_of(text) not in directions
         ]
@@ -255,14 +255,14 @@ class DataConfig(Section):
     @property
     def direction(self) -> Direction:
         """The only direction; `InputError` where there are several."""
-        self.refuse_several()
+        self.require_one_direction()
         return self.directions[0]
 
-    def refuse_several(self) -> None:
+    def require_one_direction(self) -> None:
         """Raise `InputError` where there are several directions, and say how one is chosen."""
         if len(self.directions) > 1:
             raise InputError(
-                f"the model translates in several directions ({listed(self.directions)}); choose one with "
+                f"the model translates in several directions ({format_directions(self.directions)}); choose one with "
                 "--source-lang and --target-lang"
             )
 
@@ -279,7 +279,7 @@ class DataConfig(Section):
         of_sources, of_targets = (dict.fromkeys(side) for side in zip(*(d.tags for d in self.directions), strict=True))
         return (*(of_sources if self.source_tags else ()), *(of_targets if len(of_targets) > 1 else ()))
 
-    def of(self, direction: Direction) -> Self:
+    def for_direction(self, direction: Direction) -> Self:
         """Return what belongs to one direction, as the data of a model of this direction alone."""
 
         def own(texts: Sequence[Text]) -> tuple[Text, ...]:
@@ -314,7 +314,7 @@ class TokenizerConfig(Section):
     sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
     is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""
-    symbols: tuple[Annotated[str, matching(r"^\S+$", "must be text without spaces")], ...] = ()
+    symbols: tuple[Annotated[str, pattern_field(r"^\S+$", "must be text without spaces")], ...] = ()
     """Strings that are always pieces of their own, such as the tag of back-translated text."""
     max_training_lines: PositiveInt = 2_000_000
     """Lines that the tokenizer is trained on, drawn evenly from larger corpora."""
@@ -332,7 +332,7 @@ class TokenizerConfig(Section):
         problems += [f"symbols: {symbol} is given twice" for symbol in twice]
         if self.symbols and self.model_type == "word":
             problems.append("symbols: a word tokenizer keeps words whole, so it takes no symbols; leave them out")
-        refuse(problems)
+        raise_problems(problems)
         return self
 
 
@@ -418,7 +418,7 @@ class TrainingConfig(Section):
     That is measured when the run begins, with the products of its own model and batches; it takes less than a second.
     The run keeps the choice to its end."""
     device: Annotated[
-        str, matching(r"^(auto|cpu|cuda(:\d+)?)$", "must be auto, cpu, cuda, or a GPU such as cuda:0")
+        str, pattern_field(r"^(auto|cpu|cuda(:\d+)?)$", "must be auto, cpu, cuda, or a GPU such as cuda:0")
     ] = "auto"
     """auto takes the first GPU where there is one, else the CPU."""
     deterministic: bool = True
@@ -448,7 +448,7 @@ class TrainingConfig(Section):
             problems.append("max_epochs: give this or max_steps, else training has no end")
         if self.schedule in ("linear", "cosine") and self.final_learning_rate > self.learning_rate:
             problems.append("final_learning_rate: is above learning_rate; set it to less")
-        refuse(problems)
+        raise_problems(problems)
         return self
 
 
@@ -500,7 +500,8 @@ class Config(Section):
         chosen, directions = self.training.early_stopping_direction, self.data.directions
         if chosen is not None and chosen not in map(str, directions):
             problems.append(
-                f"training.early_stopping_direction: {chosen} is not trained; there are: {listed(directions)}"
+                f"training.early_stopping_direction: {chosen} is not trained; there are: "
+                f"{format_directions(directions)}"
             )
         if self.model.attention.type == "none" and self.training.guided_alignment_weight:
             problems += [
@@ -510,13 +511,13 @@ class Config(Section):
             ]
         if self.model.pretrained.freeze and self.training.weight_decay:
             problems.append("model.pretrained.freeze: training.weight_decay would shrink what is frozen; leave one out")
-        refuse(problems)
+        raise_problems(problems)
         return self
 
-    def of(self, direction: Direction) -> Self:
+    def for_direction(self, direction: Direction) -> Self:
         """Return the configuration of a model as that of one of its directions, which BLEU scores by the language."""
         if len(self.data.directions) == 1:
             return self
         tokenize = self.scoring.tokenize or bleu_tokenizer(direction.target)
         scoring = self.scoring.model_copy(update={"tokenize": tokenize})
-        return self.model_copy(update={"data": self.data.of(direction), "scoring": scoring})
+        return self.model_copy(update={"data": self.data.for_direction(direction), "scoring": scoring})

@@ -16,19 +16,19 @@ PositiveInt = Annotated[int, Field(gt=0, le=10**15)]
 Units = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=64)]
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
-IN_WORDS = "patternErrorMessage"
+PATTERN_MESSAGE_KEY = "patternErrorMessage"
 """Key of the JSON Schema beside a pattern. Some editors show its text too."""
 
 
-def matching(pattern: str, in_words: str) -> Any:
+def pattern_field(pattern: str, message: str) -> Any:
     """Return the rule that text matches a pattern; an error says it in words, such as `must be one word`."""
-    return Field(pattern=pattern, json_schema_extra={IN_WORDS: in_words})
+    return Field(pattern=pattern, json_schema_extra={PATTERN_MESSAGE_KEY: message})
 
 
 Name = Annotated[
     str,
     Field(min_length=1),
-    matching(
+    pattern_field(
         r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$",
         "must be a name without slashes, backslashes and control characters, and neither . nor ..",
     ),
@@ -47,7 +47,7 @@ class PathKind(Enum):
 _PathText = Annotated[
     str,
     Field(min_length=1),
-    matching(r"^[^\x00\n]+$", "must be a path without line breaks"),
+    pattern_field(r"^[^\x00\n]+$", "must be a path without line breaks"),
     AfterValidator(os.path.expanduser),  # a shell leaves ~ as it is behind --set KEY=
 ]
 DataPath = Annotated[_PathText, PathKind.DATA]
@@ -65,7 +65,7 @@ def is_name(text: str) -> bool:
     return True
 
 
-def refuse(problems: Sequence[str]) -> None:
+def raise_problems(problems: Sequence[str]) -> None:
     """Raise one error for all that does not agree within a section, each as `key: what is wrong`."""
     if problems:
         raise ValueError("\n".join(problems))

@@ -29,7 +29,7 @@ _CORE_SCHEMA = (
 )
 
 
-_IN_WORDS = (
+_PLAIN_MESSAGES = (
     (r"expected <block end>, but found '<scalar>'", "there is text behind the value; put all of it in quotes"),
     ("expected <block end>", "the indentation differs from the lines above; keys of a section begin in one column"),
     ("mapping values are not", "two keys on one line, or wrong indentation; put text with ': ' in quotes"),
@@ -116,12 +116,14 @@ def parse_yaml(text: str, origin: str) -> Any:
         too_deep = isinstance(error, RecursionError)
         problem = "too deeply nested" if too_deep else getattr(error, "problem", None) or str(error)
         began = getattr(error, "context_mark", None) or mark
-        raise ConfigError(f"{place}: not valid YAML: {_in_words(problem, began.line + 1 if began else 1)}") from error
+        raise ConfigError(
+            f"{place}: not valid YAML: {_plain_message(problem, began.line + 1 if began else 1)}"
+        ) from error
 
 
-def _in_words(problem: str, line: int) -> str:
+def _plain_message(problem: str, line: int) -> str:
     """Return what PyYAML says in plain words; the part that is wrong begins in a line, counted from 1."""
-    for pattern, words in _IN_WORDS:
+    for pattern, words in _PLAIN_MESSAGES:
         if found := re.search(pattern, problem):
             return found.expand(words).replace("{line}", str(line))
     return problem
@@ -138,7 +140,7 @@ def dump_yaml(values: Any) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
 
 
-def scalar(text: str) -> str:
+def quote_scalar(text: str) -> str:
     """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
     is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
     if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
@@ -147,10 +149,10 @@ def scalar(text: str) -> str:
     return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
-def setting(key: str, text: object) -> str:
+def format_override(key: str, text: object) -> str:
     """Return what stands behind `--set` to give a key this text, quoted where YAML would read something else."""
     value = str(text)
     with suppress(ConfigError):
         if parse_yaml(value, key) == value:
             return f"{key}={value}"
-    return f"{key}={scalar(value)}"
+    return f"{key}={quote_scalar(value)}"

@@ -12,27 +12,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt_cli.corpora.corpus_report import CorpusReport
-from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, count_filtered
+from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_paths, count_filtered
 from nmt_cli.corpora.filters import FILTERS, Filter, dropping_filters
 from nmt_cli.corpora.unequal_files import first_mismatch, look_command
 from nmt_cli.data.pairs import ParallelText
 
 MAX_EXAMINED = 200_000
 """Most pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
-NOTICEABLE = 0.5
+MAX_CLEAN_SHARE = 0.5
 """Largest share of bad pairs, in per cent, with which a corpus still counts as clean."""
 LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
 """Words for the severity, each with its least value of share (in per cent) times harm."""
-RUINOUS = 3.0
+MIN_HELD_OUT_HARM = 3.0
 """Least harm of the filters that are applied to dev and test sets too."""
-CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
-DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
-IS_TRAINING = (
+DROPPED_LIST_NOTE = "The command lists these pairs in a file that ends in .dropped.tsv"
+DEV_LEAK_ADVICE = (
+    "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
+)
+SAME_AS_TRAINING_ADVICE = (
     "this is the training text itself, so scores say nothing: name other pairs; nmt init holds some back for dev"
 )
-IS_DEV = "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
+SAME_AS_DEV_ADVICE = (
+    "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
+)
 LEAK = next(filter_ for filter_ in FILTERS if filter_.name == "leak")
-THROUGHOUT = 50.0
+MIN_TOKENISED_SHARE = 50.0
 """Share of tokenised pairs, in per cent, from which the whole text counts as tokenised."""
 
 
@@ -62,7 +66,7 @@ class Advice:
     """The severity in a word, one of `LEVELS`."""
 
 
-class Advised(NamedTuple):
+class AdviceReport(NamedTuple):
     """Advice about all corpora."""
 
     advice: list[Advice]
@@ -77,48 +81,48 @@ class Advised(NamedTuple):
     would not fit the cleaned files."""
 
 
-def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
+def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> AdviceReport:
     """Return advice about suspicious pairs in these corpora, worst first."""
     training = [report for report in reports if report.is_training]
-    copies, leaks = _divided(reports, "overlap", training)
+    copies, leaks = _split_by_source(reports, "overlap", training)
     dev = next((report for report in reports if report.is_dev), None)
-    copies_of_dev, leaks_of_dev = _divided(reports, "dev_overlap", [dev] if dev else [])
+    copies_of_dev, leaks_of_dev = _split_by_source(reports, "dev_overlap", [dev] if dev else [])
     found, inactive_filters, cleaned, with_links = [], {}, {}, {}
     for report in reports:
         counts = [side.num_lines for side in report.sides]
         if len(set(counts)) > 1 and min(counts) == report.num_pairs > 0:
-            found += _of_unequal(report, counts)
+            found += _line_count_advice(report, counts)
         elif len(set(counts)) == 1 and counts[0] == report.num_pairs > 0:
             without = leaks if report.is_training else leaks_of_dev if report is dev else ()
-            own, missing, share = _of_equal(report, without, languages)
+            own, missing, share = _filter_advice(report, without, languages)
             found += own
             if missing:
                 inactive_filters[report.name] = missing
-            if report.is_training and share > NOTICEABLE and not _is_one_file(report):
+            if report.is_training and share > MAX_CLEAN_SHARE and not _is_one_file(report):
                 if report.links:
                     with_links[report.name] = report.links
                     continue
-                source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
+                source, target, _ = cleaned_paths([report.source, report.target], fresh_prefix(report))
                 cleaned[report.name] = source, target
     for report in copies:
-        found.append(_leak(report, "overlap", "the source is also in the training text", IS_TRAINING))
+        found.append(_leak(report, "overlap", "the source is also in the training text", SAME_AS_TRAINING_ADVICE))
     for report in copies_of_dev:
-        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", IS_DEV))
+        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", SAME_AS_DEV_ADVICE))
     for report in leaks:
         command = "; ".join(clean_command(one, without=leaks) for one in training if not _is_one_file(one))
         found.append(_leak(report, "overlap", "the source is also in the training text", LEAK.advice, command))
     for report in leaks_of_dev:
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
-        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", DEV_LEAK, command))
-    return Advised(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
+        found.append(_leak(report, "dev_overlap", "the source is also in the dev set", DEV_LEAK_ADVICE, command))
+    return AdviceReport(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
 
 
-def joined(parts: Sequence[Advised]) -> Advised:
+def merge_advice(parts: Sequence[AdviceReport]) -> AdviceReport:
     """Return the advice about the corpora of several directions as one, worst first."""
     if len(parts) == 1:
         return parts[0]
-    return Advised(
+    return AdviceReport(
         sorted((one for part in parts for one in part.advice), key=lambda one: -one.severity),
         {name: filters for part in parts for name, filters in part.inactive_filters.items()},
         {name: paths for part in parts for name, paths in part.cleaned.items()},
@@ -131,7 +135,7 @@ def counts_of_part(source: str, target: str) -> FilterCounts:
     return count_filtered([source, target], dropping_filters(), max_pairs=MAX_EXAMINED)
 
 
-def _of_equal(
+def _filter_advice(
     report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
 ) -> tuple[list[Advice], tuple[str, ...], float]:
     """Return the advice about a corpus with equal line counts, the filters that cannot learn enough from it, and the
@@ -140,9 +144,9 @@ def _of_equal(
     found = []
     for filter_ in FILTERS:
         share = counts.share(counts.found[filter_.name])
-        if not share or not (report.is_training or (filter_.harm >= RUINOUS and share > NOTICEABLE)):
+        if not share or not (report.is_training or (filter_.harm >= MIN_HELD_OUT_HARM and share > MAX_CLEAN_SHARE)):
             continue
-        text, command = _what_to_do(report, filter_, leaks, languages, share=share)
+        text, command = _remedy(report, filter_, leaks, languages, share=share)
         found.append(
             Advice(
                 report.name, filter_.name, filter_.description, round(share, 3), counts.found[filter_.name],
@@ -154,20 +158,22 @@ def _of_equal(
     return found, missing, counts.share(counts.dropped)
 
 
-def _what_to_do(
+def _remedy(
     report: CorpusReport, filter_: Filter, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
 ) -> tuple[str, str]:
     """Return the advice about the pairs that fail a filter, a `share` in per cent, and the command that follows it."""
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
-        return f"the scores of this set would mislead: fix it. {CLEAN_LISTS}", clean_command(report, without=leaks)
-    if filter_.name == "tokenised" and share >= THROUGHOUT:
+        return f"the scores of this set would mislead: fix it. {DROPPED_LIST_NOTE}", clean_command(
+            report, without=leaks
+        )
+    if filter_.name == "tokenised" and share >= MIN_TOKENISED_SHARE:
         return filter_.advice, _detokenise_command(report, languages)
-    return filter_.advice, clean_command(report, () if filter_.drops else (filter_.name,), leaks)
+    return filter_.advice, clean_command(report, () if filter_.drops_by_default else (filter_.name,), leaks)
 
 
-def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
+def _line_count_advice(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
     """Return the advice to look at the place where files of unequal lengths get out of step; empty if it is not
     found."""
     paths = [report.source, report.target]
@@ -196,14 +202,14 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
 def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str:
     commands = []
     for path, language in zip((report.source, report.target), languages, strict=True):
-        name = _beside(path)
+        name = _writable_path(path)
         reading = f"{'gzip -dc' if path.endswith('.gz') else 'cat'} {shlex.quote(path)}"
         made = shlex.quote(str(name.with_name(f"{name.stem}.plain{name.suffix}")))
         commands.append(f"{reading} | sacremoses -l {shlex.quote(language)} detokenize > {made}")
     return "pip install sacremoses; " + "; ".join(commands)
 
 
-def _divided(
+def _split_by_source(
     reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
 ) -> tuple[list[CorpusReport], list[CorpusReport]]:
     """Return the reports with a finding in two lists: reports whose source is the same file as the source of one of
@@ -234,7 +240,7 @@ def _are_one_file(first: str, second: str) -> bool:
     return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
-def _beside(source: str) -> Path:
+def _writable_path(source: str) -> Path:
     """Return the path without `.gz`; if its directory cannot be written to, the same name in the working directory."""
     path = Path(source.removesuffix(".gz"))
     return path if os.access(path.parent, os.W_OK) else Path(path.name)
@@ -242,11 +248,11 @@ def _beside(source: str) -> Path:
 
 def fresh_prefix(corpus: ParallelText, drop: Sequence[str] = ()) -> str:
     """Return a prefix for names of new files next to a corpus, which no file has yet: `train.clean` for `train.en`."""
-    path = _beside(corpus.source)
+    path = _writable_path(corpus.source)
     stem = "-".join((f"{path.stem}.clean", *drop))
     for number in count(1):
         prefix = str(path.with_name(f"{stem}{number if number > 1 else ''}"))
-        if not any(made.exists() for made in cleaned_names([corpus.source, corpus.target], prefix)):
+        if not any(made.exists() for made in cleaned_paths([corpus.source, corpus.target], prefix)):
             return prefix
     raise AssertionError
 

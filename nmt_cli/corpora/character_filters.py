@@ -33,17 +33,17 @@ of India and emoji need, and except the tab and the CR."""
 _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?!\d)")
 _NUMBER = re.compile(r"\d+")
 _THOUSANDS = re.compile(r"(?:000)+$")
-_OTHER_NUMERALS = re.compile(r"[一二三四五六七八九十百千万億亿萬兆]")
+_CJK_NUMERALS = re.compile(r"[一二三四五六七八九十百千万億亿萬兆]")
 _NOON = 12
 _MOSES = r"(?:(?<!\S)&(?:quot|#91|#93|#124);(?!\S)|(?<!\S)&apos;|&apos;(?!\S))"
 """Escapes that the tokenizer of Moses writes for quotes, apostrophes and brackets."""
 _MOSES_MARK = re.compile(_MOSES)
-_PARTED = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
+_SEPARATED_PUNCTUATION = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
 """Matches blanks before marks that no language separates from a word, and the escapes of Moses. French has blanks
 before other marks."""
 
 
-def found_in_characters(source: str, target: str) -> list[str]:
+def failed_character_filters(source: str, target: str) -> list[str]:
     """Return the names of the filters that a pair fails by its characters alone."""
     if not source.strip() or not target.strip():
         return ["empty"]
@@ -65,7 +65,7 @@ def found_in_characters(source: str, target: str) -> list[str]:
     return found
 
 
-def found_in_line(text: str) -> list[str]:
+def failed_line_filters(text: str) -> list[str]:
     """Return the names of the filters that a line of text in one language fails by its characters alone."""
     if not text.strip():
         return ["empty"]
@@ -96,7 +96,7 @@ def is_copy(source: str, target: str) -> bool:
 
 def is_tokenised(text: str) -> bool:
     """Return True if a program seems to have put blanks before the punctuation of the text."""
-    return _PARTED.search(text) is not None
+    return _SEPARATED_PUNCTUATION.search(text) is not None
 
 
 def is_too_long(text: str) -> bool:
@@ -119,7 +119,7 @@ def differs_in_numbers(source: str, target: str) -> bool:
     """
     if _NUMBER.search(source) is None or _NUMBER.search(target) is None:
         return False
-    if _OTHER_NUMERALS.search(source) or _OTHER_NUMERALS.search(target):
+    if _CJK_NUMERALS.search(source) or _CJK_NUMERALS.search(target):
         return False
     numbers = _numbers(source), _numbers(target)
     alone = numbers[0] - numbers[1], numbers[1] - numbers[0]

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from nmt_cli.corpora.duplicates import PairIndex
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.pairs import Corpus, LengthLimits, check_missing, first_missing, lines_in_step, parse_links
+from nmt_cli.data.pairs import (
+    Corpus,
+    LengthLimits,
+    check_invalid_links,
+    first_invalid_link,
+    parallel_lines,
+    parse_links,
+)
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.system.console import Progress
@@ -124,8 +131,8 @@ def analyse(
     held_out = [reader for reader in readers if not reader.is_training]
     with ExitStack() as stack, Progress("checking", unit="pair") as progress:
         # The training corpora are numbered as one, because a pair of one may repeat a pair of another.
-        trained_on = _Indexed(stack.enter_context(PairIndex()), training)
-        kept_apart = [_Indexed(stack.enter_context(PairIndex()), [reader]) for reader in held_out]
+        trained_on = _IndexedCorpora(stack.enter_context(PairIndex()), training)
+        kept_apart = [_IndexedCorpora(stack.enter_context(PairIndex()), [reader]) for reader in held_out]
         for indexed in (*kept_apart, trained_on):
             indexed.read(progress)
         for reader in readers:
@@ -140,7 +147,7 @@ def analyse(
     return [reader.report for reader in readers]
 
 
-class _Indexed:
+class _IndexedCorpora:
     """Some corpora whose pairs are numbered consecutively, with the index of these pairs."""
 
     def __init__(self, index: PairIndex, readers: Sequence[_Reader]) -> None:
@@ -169,9 +176,9 @@ class _Indexed:
             examples = [f"{self._place(row)} = {self._place(first)}" for row, first in found]
             reader.report.findings["duplicates"] = Finding(count, examples)
 
-    def overlap(self, other: _Indexed) -> Finding:
+    def overlap(self, other: _IndexedCorpora) -> Finding:
         """Return the number and the first places of the pairs whose source is also in the corpora of `other`."""
-        rows = other._index.first_rows(self._index.sources())
+        rows = other._index.first_rows(self._index.source_hashes())
         found = np.flatnonzero(rows >= 0)
         examples = [f"{self._place(row)} = {other._place(rows[row])}" for row in found[:NUM_EXAMPLES]]
         return Finding(len(found), examples)
@@ -201,7 +208,7 @@ class _Reader:
         report = self.report
         pairs = self._pairs()
         while chunk := list(islice(pairs, CHUNK)):
-            self._take(chunk)
+            self._check_chunk(chunk)
             for source, target, *_ in chunk:
                 index.add(source, target)
             progress.advance(len(chunk))
@@ -215,7 +222,7 @@ class _Reader:
             report.problems.append(report.findings["bad_alignment"].examples[0])
         elif num_missing := report.findings["missing_words"].count:
             try:
-                check_missing(self._paths[2], num_missing, report.num_kept)
+                check_invalid_links(self._paths[2], num_missing, report.num_kept)
             except InputError as error:
                 report.problems.append(str(error))
 
@@ -224,7 +231,7 @@ class _Reader:
         the report."""
         counts: list[int] = []
         try:
-            yield from lines_in_step(self._paths, counts)
+            yield from parallel_lines(self._paths, counts)
             if not counts[0] and not self.is_training:
                 raise InputError(f"{self._paths[0]}: the {self.report.name} set is empty")
         except InputError as error:
@@ -232,7 +239,7 @@ class _Reader:
         for side, count in zip(self.report.sides, counts, strict=False):
             side.num_lines = count
 
-    def _take(self, chunk: list[Lines]) -> None:
+    def _check_chunk(self, chunk: list[Lines]) -> None:
         first = self.report.num_pairs + 1
         self.report.num_pairs += len(chunk)
         texts: tuple[list[str], list[str]] = ([], [])
@@ -242,10 +249,10 @@ class _Reader:
             valid.append(all(is_valid for _, is_valid in decoded))
             for path, (_, is_valid) in zip(self._paths, decoded, strict=True):
                 if not is_valid:
-                    self._find("invalid_utf8", path, number)
+                    self._record_finding("invalid_utf8", path, number)
             for side in (0, 1):
                 texts[side].append(decoded[side][0])
-            self._look_at(texts[0][-1], texts[1][-1], number)
+            self._check_pair(texts[0][-1], texts[1][-1], number)
         lengths = [self._measure(side, texts[side]) for side in (0, 1)]
         for offset, (source, target) in enumerate(zip(*lengths, strict=True)):
             is_kept = self._filter(first + offset, source, target, is_valid=valid[offset])
@@ -253,18 +260,18 @@ class _Reader:
                 alignment = decode_line(chunk[offset][2])[0]
                 self._check_links(alignment, texts[0][offset], texts[1][offset], first + offset)
 
-    def _look_at(self, source: str, target: str, number: int) -> None:
+    def _check_pair(self, source: str, target: str, number: int) -> None:
         """Record empty sides, control characters and a copy in one pair, and the lengths of its sides in characters."""
         stripped = source.strip(), target.strip()
         for path, text, clean, name in zip(
             self._paths, (source, target), stripped, ("empty_source", "empty_target"), strict=False
         ):
             if not clean:
-                self._find(name, path, number)
+                self._record_finding(name, path, number)
             if control := _CONTROL.search(text):
-                self._find("control_characters", path, number, f" (U+{ord(control[0]):04X})")
+                self._record_finding("control_characters", path, number, f" (U+{ord(control[0]):04X})")
         if stripped[0] and stripped[0] == stripped[1]:
-            self._find("copies", self._paths[0], number)
+            self._record_finding("copies", self._paths[0], number)
         for characters, clean in zip(self._characters, stripped, strict=True):
             characters.append(len(clean))
 
@@ -274,8 +281,8 @@ class _Reader:
         except InputError as error:
             self.report.findings["bad_alignment"].add(str(error))
             return
-        if missing := first_missing(links, source, target):
-            self._find("missing_words", self._paths[2], number, f" ({missing[0]}-{missing[1]})")
+        if missing := first_invalid_link(links, source, target):
+            self._record_finding("missing_words", self._paths[2], number, f" ({missing[0]}-{missing[1]})")
 
     def _measure(self, side: int, texts: list[str]) -> list[int]:
         """Return the length of each text, in pieces or words, and add it to the report of the side."""
@@ -299,9 +306,9 @@ class _Reader:
         if self.is_training:
             if limits.is_too_long(source, target):
                 path = self._paths[0] if source >= target else self._paths[1]
-                self._find("too_long", path, number, f" ({max(source, target):,})")
+                self._record_finding("too_long", path, number, f" ({max(source, target):,})")
             elif limits.is_beyond_ratio(source, target):
-                self._find("beyond_ratio", self._paths[0], number, f" ({source:,} and {target:,})")
+                self._record_finding("beyond_ratio", self._paths[0], number, f" ({source:,} and {target:,})")
             is_skipped = not is_valid and limits.invalid_utf8 == "skip"
             is_kept = limits.why_left_out(source, target) is None and not is_skipped
         if is_kept:
@@ -309,7 +316,7 @@ class _Reader:
             report.longest_kept = max(report.longest_kept, source, target)
         return is_kept
 
-    def _find(self, name: str, path: str, number: int, remark: str = "") -> None:
+    def _record_finding(self, name: str, path: str, number: int, remark: str = "") -> None:
         self.report.findings[name].add(f"{path}:{number}{remark}")
 
     def find_outliers(self) -> None:
@@ -330,13 +337,13 @@ class _Reader:
         rows = np.flatnonzero(is_far)
         for row in rows[:NUM_EXAMPLES]:
             remark = f" ({source[row]:,} and {target[row]:,} characters)"
-            self._find("length_ratio", self._paths[0], int(row) + 1, remark)
+            self._record_finding("length_ratio", self._paths[0], int(row) + 1, remark)
         self.report.findings["length_ratio"].count = len(rows)
 
 
 def _byte_table(tokenizer: Tokenizer) -> NDArray[Any]:
     """Return a table (V,) that is True at the ids of pieces that spell a byte."""
     table = np.zeros(tokenizer.vocab_size, dtype=bool)
-    if tokenizer.spells_bytes:
+    if tokenizer.has_byte_fallback:
         table[tokenizer.ids_of([f"<0x{byte:02X}>" for byte in range(256)])] = True
     return table

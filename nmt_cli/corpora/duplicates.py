@@ -26,7 +26,7 @@ MAX_TARGETS = 3
 """Number of targets of one source after which further targets are marked `MANY_TARGETS`."""
 PART = 2**22
 """Number of hashes that are compared at a time."""
-NOTHING = 0
+NO_HASH = 0
 """Value in place of the hash of a pair with an empty side, which never counts as a repetition."""
 Hashes = NDArray[np.uint64]
 Rows = NDArray[np.int64]
@@ -49,12 +49,12 @@ class PairIndex:
         return len(self._pairs)
 
     def add(self, source: bytes, target: bytes) -> int:
-        """Add the next pair and return its hash, which is `NOTHING` if a side is empty."""
+        """Add the next pair and return its hash, which is `NO_HASH` if a side is empty."""
         source, target = source.strip(), target.strip()
         is_whole = bool(source and target)
-        value = _hash64(b"%b\n%b" % (source, target)) if is_whole else NOTHING
+        value = _hash64(b"%b\n%b" % (source, target)) if is_whole else NO_HASH
         self._pairs.add(value)
-        self._sources.add(_hash64(source) if is_whole else NOTHING)
+        self._sources.add(_hash64(source) if is_whole else NO_HASH)
         return value
 
     def repeats(self) -> Iterator[tuple[Rows, Rows]]:
@@ -65,7 +65,7 @@ class PairIndex:
             first_rows = rows[is_first][np.cumsum(is_first) - 1]
             yield rows[~is_first], first_rows[~is_first]
 
-    def sources(self) -> Hashes:
+    def source_hashes(self) -> Hashes:
         """Return the hash of each source, 8 bytes a pair."""
         return self._sources.values()
 
@@ -105,7 +105,7 @@ def hashes_of(paths: Sequence[str]) -> Hashes:
 
 
 def _hash64(text: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or NOTHING + 1
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or NO_HASH + 1
 
 
 class _HashFile:
@@ -142,21 +142,21 @@ class _HashFile:
     def values(self) -> Hashes:
         """Return all numbers in the order in which they were added."""
         self._write()
-        return np.concatenate([_NOTHING[1], *(values for _, values in self._chunks())])
+        return np.concatenate([_NO_ROWS[1], *(values for _, values in self._chunks())])
 
     def parts(self) -> Iterator[tuple[Rows, Hashes]]:
         """Yield the rows and their values in parts, sorted by value and then by row; equal values are in one part.
 
-        Rows of `NOTHING` are left out.
+        Rows of `NO_HASH` are left out.
         """
         self._write()
         num_parts = max(1, -(-len(self) // self._part))
         for part in range(num_parts):
             found = []
             for first, values in self._chunks():
-                own = np.flatnonzero((values % np.uint64(num_parts) == part) & (values != NOTHING))
+                own = np.flatnonzero((values % np.uint64(num_parts) == part) & (values != NO_HASH))
                 found.append((first + own, values[own]))
-            rows, values = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else _NOTHING
+            rows, values = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else _NO_ROWS
             order = np.argsort(values, kind="stable")
             yield rows[order], values[order]
 
@@ -169,4 +169,4 @@ class _HashFile:
             first += len(values)
 
 
-_NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+_NO_ROWS = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from nmt_cli.config.schema import Config, TrainingConfig
 from nmt_cli.corpora.corpus_report import CorpusReport
 from nmt_cli.corpora.sizes import PIECES_PER_WORD, TrainingMemory
-from nmt_cli.data.sampler import tempered
+from nmt_cli.data.sampler import temperature_weights
 
-BOUND_BYTES = 8
+LINE_OFFSET_BYTES = 8
 """Bytes of the stored position at which a line begins in the tokenised text."""
 
 
@@ -21,28 +21,28 @@ class Workload:
     source_pieces: float
     """Pieces of a source, on average."""
     target_pieces: float
-    tokens_an_epoch: int
+    tokens_per_epoch: int
     """Target pieces with `</s>`; a corpus of weight 2 counts twice."""
-    updates_an_epoch: float
+    updates_per_epoch: float
     updates: int
     """Number of updates of the training, to `max_epochs` or `max_steps`, whichever comes first."""
 
     @property
-    def tokens_an_update(self) -> float:
+    def tokens_per_update(self) -> float:
         """Target pieces of an update on average, padding not counted."""
-        return self.tokens_an_epoch / self.updates_an_epoch
+        return self.tokens_per_epoch / self.updates_per_epoch
 
-    def with_updates(self, updates_an_epoch: float, training: TrainingConfig) -> Workload:
+    def with_updates(self, updates_per_epoch: float, training: TrainingConfig) -> Workload:
         """Return the same work with a counted instead of an estimated number of updates in an epoch."""
-        updates = _updates(updates_an_epoch, training)
-        return replace(self, updates_an_epoch=updates_an_epoch, updates=updates)
+        updates = _updates(updates_per_epoch, training)
+        return replace(self, updates_per_epoch=updates_per_epoch, updates=updates)
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class TrainingSpeed:
     """The speed of a training, measured in a short run of it."""
 
-    seconds_an_update: float
+    seconds_per_update: float
     measured_seconds: float
     threads: int
     device: str
@@ -50,7 +50,7 @@ class Speed:
 
     def minutes(self, updates: int) -> float:
         """Return the minutes that `updates` updates take, without validations and checkpoints."""
-        return updates * self.seconds_an_update / 60
+        return updates * self.seconds_per_update / 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class Result:
     bleu: float
 
 
-OWN_RESULTS = (Result(1_000, 19.06), Result(5_000, 27.05), Result(29_000, 41.48))
+MULTI30K_RESULTS = (Result(1_000, 19.06), Result(5_000, 27.05), Result(29_000, 41.48))
 """The mean of three trainings for each amount of text, on the test set of 2016 (first table of docs/results.md)."""
-OWN_TEXT = "Multi30K English-German, short image captions"
-OWN_SOURCE = "docs/results.md"
+RESULTS_CORPUS = "Multi30K English-German, short image captions"
+RESULTS_PAGE = "docs/results.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
     training = [report for report in reports if report.is_training]
     factor = 1.0 if in_pieces else PIECES_PER_WORD
     pairs = tokens = sources = 0.0
-    factors = tempered([report.num_kept for report in training], config.data.corpus_temperature)
+    factors = temperature_weights([report.num_kept for report in training], config.data.corpus_temperature)
     for report, corpus, even in zip(training, config.data.train, factors, strict=False):
         kept = even * corpus.weight * report.num_kept
         source, target = (factor * side.num_units / max(1, report.num_pairs) for side in report.sides)
@@ -107,14 +107,14 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
         return None
     options = config.training
     size = pairs if options.batch_type == "sentences" else tokens
-    updates_an_epoch = max(1.0, size / options.batch_size)  # a batch ends with the epoch
-    updates = _updates(updates_an_epoch, options)
-    return Workload(sources / pairs, tokens / pairs - 1, round(tokens), updates_an_epoch, updates)
+    updates_per_epoch = max(1.0, size / options.batch_size)  # a batch ends with the epoch
+    updates = _updates(updates_per_epoch, options)
+    return Workload(sources / pairs, tokens / pairs - 1, round(tokens), updates_per_epoch, updates)
 
 
-def _updates(updates_an_epoch: float, training: TrainingConfig) -> int:
+def _updates(updates_per_epoch: float, training: TrainingConfig) -> int:
     """Return the number of updates of a whole training, to `max_epochs` or `max_steps`, whichever comes first."""
-    by_epochs = training.max_epochs and training.max_epochs * updates_an_epoch
+    by_epochs = training.max_epochs and training.max_epochs * updates_per_epoch
     return max(1, round(min(limit for limit in (by_epochs, training.max_steps) if limit)))
 
 
@@ -126,14 +126,16 @@ def disk_space(config: Config, memory: TrainingMemory, reports: Sequence[CorpusR
     checkpoint = 2 * memory.weights + memory.optimizer + memory.average
     training = [report for report in reports if report.is_training]
     pieces = sum(side.num_units for report in training for side in report.sides)
-    text = pieces * (2 if vocab_size <= 2**16 else 4) + 2 * BOUND_BYTES * sum(report.num_pairs for report in training)
+    text = pieces * (2 if vocab_size <= 2**16 else 4) + 2 * LINE_OFFSET_BYTES * sum(
+        report.num_pairs for report in training
+    )
     return DiskSpace((config.training.keep_best + config.training.keep_last + 1) * checkpoint, text)
 
 
 def expected_quality(num_pairs: int) -> Quality:
     """Return our own results with the amounts of text just below and above this number of pairs."""
-    below = [result for result in OWN_RESULTS if result.pairs <= num_pairs]
-    above = [result for result in OWN_RESULTS if result.pairs > num_pairs]
+    below = [result for result in MULTI30K_RESULTS if result.pairs <= num_pairs]
+    above = [result for result in MULTI30K_RESULTS if result.pairs > num_pairs]
     return Quality(below[-1] if below else None, above[0] if above else None)
 
 
@@ -145,5 +147,5 @@ class Expectations:
     """None if there is nothing to train on."""
     disk: DiskSpace
     quality: Quality
-    speed: Speed | None = None
+    speed: TrainingSpeed | None = None
     """None if it was not measured."""

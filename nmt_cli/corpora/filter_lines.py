@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nmt_cli.corpora.character_filters import found_in_line
+from nmt_cli.corpora.character_filters import failed_line_filters
 from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, PairIndex, hashes_of
 from nmt_cli.corpora.filter_pairs import BLOCK, FilteredPair
 from nmt_cli.corpora.filters import LINE_FILTERS
@@ -38,12 +38,12 @@ def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredP
             if number > len(bits):
                 break
             text, is_valid = decode_line(line)
-            failed = found_in_line(text)
-            if not is_valid and "encoding" not in failed:
-                failed.append("encoding")
-            if "empty" not in failed:
-                failed += [name for name, bit in marks if bits[number - 1] & bit]
-            yield FilteredPair(number, line, b"", sorted(failed, key=_RANK.__getitem__))
+            failed_filters = failed_line_filters(text)
+            if not is_valid and "encoding" not in failed_filters:
+                failed_filters.append("encoding")
+            if "empty" not in failed_filters:
+                failed_filters += [name for name, bit in marks if bits[number - 1] & bit]
+            yield FilteredPair(number, line, b"", sorted(failed_filters, key=_RANK.__getitem__))
             if not number % BLOCK:
                 progress.advance(BLOCK)
     if number != len(bits):

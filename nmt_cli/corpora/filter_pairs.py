@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, hashes_of
 from nmt_cli.corpora.pair_filter import PairFilters
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.pairs import lines_in_step
+from nmt_cli.data.pairs import parallel_lines
 from nmt_cli.system.console import Progress
 from nmt_cli.system.errors import InputError
 
@@ -31,7 +31,7 @@ NUM_EXAMPLES = 3
 Lines = tuple[bytes, ...]
 
 
-def cleaned_names(texts: Sequence[str], prefix: str) -> list[Path]:
+def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
     """Return the paths of the files that cleaning some texts writes: one for each text, and a list of dropped pairs.
 
     The file for a text has the ending of this text, such as `.en` or `.en.gz`.
@@ -53,7 +53,7 @@ class FilteredPair(NamedTuple):
     """Line number, from 1."""
     source: bytes
     target: bytes
-    failed: list[str]
+    failed_filters: list[str]
     """Names of the filters, worst first."""
 
 
@@ -84,14 +84,14 @@ class FilterCounts:
     def add(self, pair: FilteredPair, dropping: frozenset[str]) -> str | None:
         """Count a pair; return the filter that drops it, or None if it stays. `dropping` are the filters that drop."""
         self.examined += 1
-        for name in pair.failed:
+        for name in pair.failed_filters:
             self.found[name] += 1
             examples = self.examples.setdefault(name, [])
             goes_on = name == "out-of-step" and self.last.get(name) == pair.number - 1
             if len(examples) < NUM_EXAMPLES and not goes_on:
                 examples.append(pair.number)
             self.last[name] = pair.number
-        reason = next((name for name in pair.failed if name in dropping), None)
+        reason = next((name for name in pair.failed_filters if name in dropping), None)
         if reason is not None:
             self.dropped += 1
             self.dropped_by[reason] += 1
@@ -107,7 +107,7 @@ class FirstPass(NamedTuple):
 
     num_pairs: int
     sample: list[tuple[str, str]]
-    repeats: NDArray[np.uint8]
+    bits: NDArray[np.uint8]
     """The bits of each pair, as `PairIndex` gives them."""
 
 
@@ -124,7 +124,7 @@ def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
     limit = 2**64
     held_out_hashes = hashes_of(held_out)
     with PairIndex() as index, Progress("reading", unit="pair") as progress:
-        for lines in lines_in_step(paths):
+        for lines in parallel_lines(paths):
             source, target = lines[0].strip(), lines[1].strip()
             value = index.add(source, target)
             if value < limit and source and target:
@@ -151,7 +151,7 @@ def filtered_pairs(
         InputError: the files cannot be read, or their length is no longer that of the first pass, `known`.
     """
     every = 1 if max_pairs is None else max(1, -(-known.num_pairs // max_pairs))
-    rows = lines_in_step(paths)
+    rows = parallel_lines(paths)
     first = 0
     with Progress("filtering", unit="pair", total=known.num_pairs) as progress:
         for number, block in enumerate(iter(lambda: list(islice(rows, BLOCK)), [])):
@@ -159,13 +159,13 @@ def filtered_pairs(
                 raise InputError(f"{' and '.join(paths)}: became longer while they were read; run the command again")
             if number % every == 0:
                 sides = [(decode_line(lines[0]), decode_line(lines[1])) for lines in block]
-                bits = known.repeats[first : first + len(block)].tolist()
+                bits = known.bits[first : first + len(block)].tolist()
                 marks = [
                     _marks(seen, source[1] and target[1]) for seen, (source, target) in zip(bits, sides, strict=True)
                 ]
-                found = filters.failed([(source[0], target[0]) for source, target in sides], marks)
-                for row, (lines, failed) in enumerate(zip(block, found, strict=True), start=first + 1):
-                    yield FilteredPair(row, lines[0], lines[1], failed)
+                found = filters.failed_filters([(source[0], target[0]) for source, target in sides], marks)
+                for row, (lines, failed_filters) in enumerate(zip(block, found, strict=True), start=first + 1):
+                    yield FilteredPair(row, lines[0], lines[1], failed_filters)
             first += len(block)
             progress.advance(len(block))
     if first < known.num_pairs:

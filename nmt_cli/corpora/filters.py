@@ -21,7 +21,7 @@ class Filter(NamedTuple):
     harm: float
     """Factor on the share of failing pairs when findings are sorted: 3 for pairs that teach wrong translations, 1 for
     pairs that waste time, less for pairs that are often right."""
-    drops: bool = True
+    drops_by_default: bool = True
     """False if failing pairs, which are often good, are only counted unless the user asks to drop them."""
 
 
@@ -61,22 +61,24 @@ FILTERS = (
     Filter("duplicate", "the same pair has come before", "drop these pairs, so that they do not count twice", 0.5),
     Filter(
         "invisible", "a side has control, zero-width, bidi or private-use characters",
-        "the tokenizer removes most of them; drop these pairs with --drop invisible if they matter", 1, drops=False,
+        "the tokenizer removes most of them; drop these pairs with --drop invisible if they matter", 1,
+        drops_by_default=False,
     ),
     Filter(
         "many-targets", "the source has come before with three other targets",
-        "if they say different things, the model mixes them; the command keeps the first three", 0.5, drops=False,
+        "if they say different things, the model mixes them; the command keeps the first three", 0.5,
+        drops_by_default=False,
     ),
     Filter(
         "tokenised", "there are spaces before punctuation, as in `food , soup .`",
         "the model has its own tokenizer and would write such text: train on the text as people write it", 0.05,
-        drops=False,
+        drops_by_default=False,
     ),
 )  # fmt: skip
 """The filters of pairs, worst first: a dropped pair is listed under the first filter that drops it."""
-TOO_LITTLE = "too few pairs that are translations of each other, or sides that are too alike, to learn from"
+INACTIVE_REASON = "too few pairs that are translations of each other, or sides that are too alike, to learn from"
 """The reason why filters that learn from the corpus find nothing in it."""
-NAMES = tuple(filter_.name for filter_ in FILTERS)
+FILTER_NAMES = tuple(filter_.name for filter_ in FILTERS)
 LINE_FILTERS = (
     Filter("empty", "the line is empty", "they teach nothing", 1),
     Filter("encoding", "broken characters (U+FFFD, or Ã¤ for ä)", "import the file again with its right --encoding", 3),
@@ -85,7 +87,7 @@ LINE_FILTERS = (
     Filter("duplicate", "the same line has come before", "they would count twice", 1),
     Filter(
         "invisible", "control, zero-width, bidi or private-use characters", "the tokenizer removes most of them", 1,
-        drops=False,
+        drops_by_default=False,
     ),
 )  # fmt: skip
 """The filters of text in one language, in the order of `FILTERS`."""
@@ -108,5 +110,5 @@ def dropping_filters(
                 raise InputError(f"{option} {name}: there is no such rule{guess}")
     if both := [name for name in keep if name in drop]:
         raise InputError(f"--keep {both[0]} and --drop {both[0]} contradict each other; give one of them")
-    usual = {filter_.name for filter_ in filters if filter_.drops}
+    usual = {filter_.name for filter_ in filters if filter_.drops_by_default}
     return frozenset((usual | set(drop)) - set(keep))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from nmt_cli.data.pairs import Corpus, Pair, is_whole, read_pairs
+from nmt_cli.data.pairs import Corpus, Pair, has_both_sides, read_pairs
 
 MAX_HELD_OUT = 1_000
 HELD_OUT_SHARE = 0.05
@@ -16,7 +16,7 @@ Files = tuple[IO[bytes], IO[bytes]]
 
 
 @dataclass(slots=True)
-class Split:
+class SplitCounts:
     """The numbers of pairs that went to each set, or to none."""
 
     held_out: int = 0
@@ -33,7 +33,7 @@ def number_to_hold_out(num_pairs: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Undivided:
+class SplitInput:
     """A text of pairs in one direction, and the files into which it is divided."""
 
     corpora: Sequence[Corpus]
@@ -45,7 +45,7 @@ class Undivided:
     train: Files
 
 
-def hold_out(texts: Sequence[Undivided], *, seed: int) -> list[Split]:
+def hold_out(texts: Sequence[SplitInput], *, seed: int) -> list[SplitCounts]:
     """Write pairs of each text drawn by `seed` to `dev` and the others to `train`, in their order; return their
     numbers.
 
@@ -65,15 +65,15 @@ def hold_out(texts: Sequence[Undivided], *, seed: int) -> list[Split]:
     return [_split(text, own, sentences) for text, own in zip(texts, held_out, strict=True)]
 
 
-def _split(text: Undivided, held_out: Mapping[int, Pair], sentences: Mapping[str, set[str]]) -> Split:
+def _split(text: SplitInput, held_out: Mapping[int, Pair], sentences: Mapping[str, set[str]]) -> SplitCounts:
     """Write the pairs of a text to its files. `sentences` has, by language, those that must not be trained on."""
-    split = Split()
+    split = SplitCounts()
     sources, targets = (sentences[language] for language in text.direction)
     for ordinal, pair in _numbered(text.corpora):
         if ordinal in held_out:
             split.held_out += 1
             _write(text.dev, pair)
-        elif not is_whole(pair):
+        elif not has_both_sides(pair):
             split.without_text += 1
         elif pair.source.strip() in sources or pair.target.strip() in targets:
             split.left_out += 1
@@ -88,7 +88,7 @@ def _numbered(corpora: Sequence[Corpus]) -> Iterator[tuple[int, Pair]]:
     ordinal = 0
     for corpus in corpora:
         for pair in read_pairs(corpus, invalid_utf8="skip"):
-            if is_whole(pair):
+            if has_both_sides(pair):
                 yield ordinal, pair
                 ordinal += 1
             else:

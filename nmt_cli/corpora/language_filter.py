@@ -22,7 +22,7 @@ ROUNDS = 4
 """Rounds that learn from the lines that fit best."""
 GROWING_ROUNDS = 3
 """Further rounds, which learn from all but the strangest lines, because rare words must be learned too."""
-GROWTH = 0.6
+GROWING_LIMIT_SHARE = 0.6
 """Distance below the median fit at which a line is too strange to learn from in these rounds, as a share of the
 distance at which it is in neither language."""
 TRUSTED_SHARE = 0.65
@@ -37,7 +37,7 @@ MIN_EVIDENCE = 15.0
 MIN_GAP = 0.4
 """Least evidence of a trigram for its own language, in nats, in the median line. With less, the languages are too alike
 to be told apart."""
-MIN_SURE = 0.6
+MIN_CORRECT_SHARE = 0.6
 """Least share of the lines that are nearer to their own language; with less, the model is not used."""
 FOREIGN_SHARE = 0.3
 """Evidence for the other language that makes a line foreign, as a share of the median evidence for the own language."""
@@ -68,7 +68,7 @@ class LanguageFlags(NamedTuple):
     """Two flags for each pair: its sides are exchanged (`swapped`); a side is in a wrong language (`wrong`)."""
 
     swapped: Flags
-    wrong: Flags
+    wrong_language: Flags
 
 
 class _Trigrams(NamedTuple):
@@ -131,7 +131,7 @@ def _scripts(codes: NDArray[np.uint32], sizes: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(counts.reshape(len(sizes), num_kinds).argmax(axis=1))
 
 
-class _Side(NamedTuple):
+class _SideLimits(NamedTuple):
     """The limits for the lines of one side."""
 
     evidence: float
@@ -145,7 +145,7 @@ class LanguageFilter:
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         self._tables: list[NDArray[np.float32]] = []
-        self._sides: list[_Side] = []
+        self._sides: list[_SideLimits] = []
         self.is_sure = len(sources) >= MIN_LINES and self._learn([_trigrams(sources), _trigrams(targets)])
         """False if the languages cannot be told apart. Then no line is flagged."""
 
@@ -169,15 +169,15 @@ class LanguageFilter:
                 fit = fits[own][own]
                 limit = np.quantile(fit[judged[own]], 1 - TRUSTED_SHARE)
                 if number >= ROUNDS:
-                    limit = _fit_limit(fit[trusted[own]], fits[1 - own][own][trusted[1 - own]], GROWTH)
+                    limit = _fit_limit(fit[trusted[own]], fits[1 - own][own][trusted[1 - own]], GROWING_LIMIT_SHARE)
                 trusted[own] = judged[own] & (evidence[own] > 0) & (fit >= limit)
                 if not trusted[own].any():
                     return False
         for own in (0, 1):
             gap = float(np.median(evidence[own][trusted[own]]))
             strange = _fit_limit(fits[own][own][trusted[own]], fits[1 - own][own][trusted[1 - own]])
-            self._sides.append(_Side(gap, strange))
-            if gap < MIN_GAP or np.mean(evidence[own][judged[own]] > 0) < MIN_SURE:
+            self._sides.append(_SideLimits(gap, strange))
+            if gap < MIN_GAP or np.mean(evidence[own][judged[own]] > 0) < MIN_CORRECT_SHARE:
                 return False
         return True
 

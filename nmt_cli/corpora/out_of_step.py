@@ -22,17 +22,17 @@ them: no line nearby fits."""
 MIN_PAIRS = 300
 MAX_WORDS = 25
 """Most words of a line that are used."""
-MIN_TOGETHER = 3
-MIN_ASSOCIATION = 0.1
+MIN_COOCCURRENCES = 3
+MIN_DICE = 0.1
 MAX_SHARE = 0.2
 """A word in a larger share of the lines fits everywhere and means nothing."""
-NUM_PARTNERS = 3
+MAX_TRANSLATIONS = 3
 MIN_CONTRAST = 0.15
 """Least difference between the hit rates of pairs and of unrelated lines. With less, the words show too little."""
-TEMPER = 0.5
+EVIDENCE_WEIGHT = 0.5
 """Weight of a line's evidence: the words of a line depend on each other."""
 MAX_EVIDENCE = 3.0
-CHANGE_COST = 12.0
+TRANSITION_COST = 12.0
 """Evidence, in nats, that it takes to begin a stretch out of step, and again to end it."""
 SUSPICION = 6.0
 """Evidence, in nats, against being in step from which shifts are tried at all."""
@@ -57,29 +57,29 @@ class OutOfStepDetector:
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Learn which words translate each other from pairs drawn from the corpus (Dice's coefficient)."""
         sides = [(_token_set(source), _token_set(target)) for source, target in pairs]
-        self._partners = _partners(sides) if len(pairs) >= MIN_PAIRS else {}
-        matched = self._rate(sides)
+        self._lexicon = _lexicon(sides) if len(pairs) >= MIN_PAIRS else {}
+        matched = self._hit_rate(sides)
         others = sides[1:] + sides[:1]
         random.Random(1).shuffle(others)
-        strange = self._rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
+        strange = self._hit_rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
         self.contrast = matched - strange
         """Difference between the hit rates of pairs and of unrelated lines, which says how well words separate them."""
         self.is_sure = self.contrast >= MIN_CONTRAST
         """False if the words do not separate pairs from unrelated lines. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
         self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Start again: the next block is the first of a corpus, which is in step."""
-        self._scores = self._in_step()
+        self._scores = self._initial_scores()
 
-    def _in_step(self) -> Evidence:
-        scores = np.full(len(SHIFTS) + 1, -CHANGE_COST)
+    def _initial_scores(self) -> Evidence:
+        scores = np.full(len(SHIFTS) + 1, -TRANSITION_COST)
         scores[0] = 0.0
         return scores
 
-    def _rate(self, sides: Sequence[tuple[Words, Words]]) -> float:
+    def _hit_rate(self, sides: Sequence[tuple[Words, Words]]) -> float:
         """Return the hit rate: of the source words with known translations, the share that have one in the target.
 
         Words and numbers that are equal on both sides count as hits too.
@@ -90,7 +90,7 @@ class OutOfStepDetector:
     def _hits(self, source: Words, target: Words) -> tuple[int, int]:
         hits = total = 0
         for word in source:
-            if (partners := self._partners.get(word)) is not None:
+            if (partners := self._lexicon.get(word)) is not None:
                 total += 1
                 hits += word in target or not partners.isdisjoint(target)
             elif word in target and (len(word) >= MIN_COGNATE or word.isdecimal()):
@@ -101,7 +101,7 @@ class OutOfStepDetector:
     def _evidence(self, source: Words, target: Words) -> float:
         """Return the log-odds, in nats, that these sides translate each other."""
         hits, total = self._hits(source, target)
-        evidence = TEMPER * (hits * self._hit + (total - hits) * self._miss)
+        evidence = EVIDENCE_WEIGHT * (hits * self._hit + (total - hits) * self._miss)
         return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
 
     def flag(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
@@ -113,7 +113,7 @@ class OutOfStepDetector:
         straight = np.array([self._evidence(*pair) for pair in sides])
         suspected = _suspected(straight, begins_suspected=int(self._scores.argmax()) > 0)
         if not suspected.any():
-            self._scores = self._in_step()
+            self._scores = self._initial_scores()
             return flags
         table = np.full((len(pairs), len(SHIFTS) + 1), -MAX_EVIDENCE)
         table[:, 0] = straight
@@ -132,7 +132,7 @@ class OutOfStepDetector:
         stay = np.arange(table.shape[1], dtype=np.int8)
         for row, evidence in enumerate(table):
             best = int(scores.argmax())
-            moved = scores[best] - CHANGE_COST
+            moved = scores[best] - TRANSITION_COST
             came[row] = np.where(scores >= moved, stay, best)
             scores = np.maximum(scores, moved) + evidence
         path = np.zeros(len(table), dtype=np.intp)
@@ -151,7 +151,7 @@ def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool
     A stretch ends where later evidence for being in step makes up for the evidence against it.
     """
     suspected = np.zeros(len(evidence), dtype=bool)
-    begin, fallen, is_far = 0, CHANGE_COST if begins_suspected else 0.0, begins_suspected
+    begin, fallen, is_far = 0, TRANSITION_COST if begins_suspected else 0.0, begins_suspected
     for row, value in enumerate(evidence.tolist()):
         fallen = max(0.0, fallen - value)
         is_far = is_far or fallen >= SUSPICION
@@ -164,14 +164,14 @@ def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool
     return suspected
 
 
-def _partners(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
-    """Return for each source word the target words, at most `NUM_PARTNERS`, that occur with it most (Dice's
+def _lexicon(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
+    """Return for each source word the target words, at most `MAX_TRANSLATIONS`, that occur with it most (Dice's
     coefficient)."""
     vocabularies, frequencies = [], []
     for side in (0, 1):
         counts = Counter(word for pair in sides for word in pair[side])
         most = MAX_SHARE * len(sides)
-        vocabulary = [word for word, count in counts.items() if MIN_TOGETHER <= count <= most]
+        vocabulary = [word for word, count in counts.items() if MIN_COOCCURRENCES <= count <= most]
         vocabularies.append({word: number for number, word in enumerate(vocabulary)})
         frequencies.append(np.array([counts[word] for word in vocabulary]))
     sources, targets = vocabularies
@@ -186,13 +186,13 @@ def _partners(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
     keys, counts_of_keys = np.unique(np.concatenate(together), return_counts=True)
     rows, columns = keys // size, keys % size
     dice = 2 * counts_of_keys / (frequencies[0][rows] + frequencies[1][columns])
-    is_good = (counts_of_keys >= MIN_TOGETHER) & (dice >= MIN_ASSOCIATION)
+    is_good = (counts_of_keys >= MIN_COOCCURRENCES) & (dice >= MIN_DICE)
     rows, columns, dice = rows[is_good], columns[is_good], dice[is_good]
     order = np.lexsort((-dice, rows))
     words, translations = list(sources), list(targets)
     found: dict[str, list[str]] = {}
     for index in order:
         partners = found.setdefault(words[rows[index]], [])
-        if len(partners) < NUM_PARTNERS:
+        if len(partners) < MAX_TRANSLATIONS:
             partners.append(translations[columns[index]])
     return {word: frozenset(partners) for word, partners in found.items()}

@@ -7,8 +7,8 @@ from math import log
 
 import numpy as np
 
-from nmt_cli.corpora.character_filters import found_in_characters
-from nmt_cli.corpora.filters import NAMES
+from nmt_cli.corpora.character_filters import failed_character_filters
+from nmt_cli.corpora.filters import FILTER_NAMES
 from nmt_cli.corpora.language_filter import LanguageFilter
 from nmt_cli.corpora.out_of_step import OutOfStepDetector
 
@@ -16,7 +16,7 @@ RATIO_FACTOR = 3.0
 """Largest factor by which the ratio of lengths in characters may be above or below the median ratio of the corpus."""
 MIN_RATIO_CHARACTERS = 20
 """Least characters of the longer side for which the ratio is checked. The ratio of shorter pairs means nothing."""
-_RANK = {name: rank for rank, name in enumerate(NAMES)}
+_RANK = {name: rank for rank, name in enumerate(FILTER_NAMES)}
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -37,7 +37,7 @@ class PairFilters:
         languages = () if self.languages.is_sure else ("swapped", "wrong-language")
         return (*languages, *(() if self.out_of_step.is_sure else ("out-of-step",)))
 
-    def failed(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
+    def failed_filters(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return for each pair of the next block the names of the filters that it fails, worst first.
 
         `marks` has the filters that each pair fails for reasons found before, such as repetition. Blocks must come in
@@ -47,11 +47,11 @@ class PairFilters:
         out_of_step = self.out_of_step.flag(pairs)
         found = []
         for row, (source, target) in enumerate(pairs):
-            names = found_in_characters(source, target)
+            names = failed_character_filters(source, target)
             if "empty" not in names:
                 if languages.swapped[row]:
                     names.append("swapped")
-                if languages.wrong[row] and "copy" not in names:
+                if languages.wrong_language[row] and "copy" not in names:
                     names.append("wrong-language")
                 if out_of_step[row]:
                     names.append("out-of-step")

@@ -25,7 +25,7 @@ fewer."""
 IDEOGRAPHIC_SHARE = 0.5
 """Share of the usual pieces for a text with many ideographs: nearly each ideograph is then a piece of its own. It was
 measured on 25,000 pairs of Chinese (docs/studies/defaults.md)."""
-SOME_PIECES, FEW_PIECES = 700, 300
+MIN_PIECES, MIN_PIECES_WITH_IDEOGRAPHS = 700, 300
 """Least number of pieces of several characters in a vocabulary; the second applies to a text with many ideographs."""
 BASIC_PIECES = 261
 """Pieces of any vocabulary in addition to its characters: 256 bytes, 4 special pieces, and the mark of a word's
@@ -130,12 +130,12 @@ class Sizes:
     """Approximate number of updates in `max_epochs` epochs."""
     validation_freq: int
 
-    def with_updates(self, updates_an_epoch: float) -> Sizes:
+    def with_updates(self, updates_per_epoch: float) -> Sizes:
         """Return the same sizes, with the number of updates and the validations for this number of updates in an epoch.
 
         The number of epochs does not change: it depends on the amount of text, not on the number of pieces.
         """
-        num_updates = max(1, round(updates_an_epoch * self.max_epochs))
+        num_updates = max(1, round(updates_per_epoch * self.max_epochs))
         return replace(self, num_updates=num_updates, validation_freq=_validation_freq(num_updates))
 
     @property
@@ -148,7 +148,7 @@ def _validation_freq(num_updates: int) -> int:
     return max(1, _round(num_updates / NUM_VALIDATIONS))
 
 
-def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
+def sizes_for(text: TextSurvey, *, smallest_direction_pairs: int | None = None) -> Sizes:
     """Return the sizes for a text: interpolated between `_ANCHORS` by its number of pairs, then adapted to the text.
 
     The number of distinct words limits the vocabulary (`_vocab_size`). The vocabulary has at least 700 pieces in
@@ -159,23 +159,28 @@ def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
     Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the updates; there are
     about 15 validations, and a checkpoint at least every 1,000 updates.
 
-    For several directions, `text` is the text of all of them, and `smallest` the number of pairs of the direction with
-    the least text. This direction is read more often than the others. So the dropout is chosen for the geometric mean
-    of `smallest` and the number of all pairs. A vocabulary of several directions is never halved for ideographs.
+    For several directions, `text` is the text of all of them, and `smallest_direction_pairs` the number of pairs of the
+    direction with the least text. This direction is read more often than the others. So the dropout is chosen for the
+    geometric mean of `smallest_direction_pairs` and the number of all pairs. A vocabulary of several directions is
+    never halved for ideographs.
     """
     at = _Interpolation.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
-    is_single = smallest is None
+    is_single = smallest_direction_pairs is None
     share = IDEOGRAPHIC_SHARE if _has_ideographs(text) and is_single else 1.0
     usual = int(_two_digits(share * at.size(low.vocab_size, high.vocab_size)))
     batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
     has_many = text.distinct_characters > MANY_CHARACTERS
     vocab_size = _vocab_size(usual, text, text.covering_characters if has_many else text.distinct_characters)
-    updates_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / batch_size)
+    updates_per_epoch = max(1.0, text.num_pairs * (_pieces_per_line(text) + 1) / batch_size)
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
-    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_an_epoch)))
-    num_updates = max(1, round(updates_an_epoch * max_epochs))
-    wet = at if smallest is None else _Interpolation.of(round(math.sqrt(smallest * text.num_pairs)))
+    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_per_epoch)))
+    num_updates = max(1, round(updates_per_epoch * max_epochs))
+    wet = (
+        at
+        if smallest_direction_pairs is None
+        else _Interpolation.of(round(math.sqrt(smallest_direction_pairs * text.num_pairs)))
+    )
     rates = (wet.rate(*pair) for pair in zip(wet.low.dropout, wet.high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
@@ -197,57 +202,61 @@ def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
     )
 
 
-SAME_SIZE, SAME_RATE = 0.15, 0.05
+SIZE_TOLERANCE, RATE_TOLERANCE = 0.15, 0.05
 """Largest differences from the value that `sizes_for` gives at which a size (in proportion) and a probability still
 count as this value."""
 
 
-def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
+def size_changes(config: Config, old_sizes: Sizes, new_sizes: Sizes) -> dict[str, Any]:
     """Return new values, by dotted key, of the settings that should change because the text has grown.
 
-    `before` are the sizes for the text for which the configuration was written, and `now` the sizes for the larger
-    text. A setting whose value is not that of `before` was chosen by the user and is not returned.
+    `old_sizes` are the sizes for the text for which the configuration was written, and `new_sizes` the sizes for the
+    larger text. A setting whose value is not that of `old_sizes` was chosen by the user and is not returned.
     """
     model, training = config.model, config.training
     # A value that the user chose is seldom so close to the rule's value. The rule's own value may differ a little from
-    # `before`, because `nmt init` counts the pairs without those that it holds out.
-    usual = _is_near(config.tokenizer.vocab_size, before.vocab_size) and now.vocab_size > before.vocab_size
-    changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
+    # `old_sizes`, because `nmt init` counts the pairs without those that it holds out.
+    usual = _is_near(config.tokenizer.vocab_size, old_sizes.vocab_size) and new_sizes.vocab_size > old_sizes.vocab_size
+    changes: dict[str, Any] = {"tokenizer.vocab_size": new_sizes.vocab_size} if usual else {}
     heads = model.attention.heads if model.attention.type == "multihead" else 1
     pairs = {
-        "model.embedding_size": (model.embedding_size, before.embedding_size, now.embedding_size),
-        "model.encoder.hidden_size": (model.encoder.hidden_size, before.hidden_size, now.hidden_size),
-        "model.decoder.hidden_size": (model.decoder.hidden_size, before.hidden_size, now.hidden_size),
-        "model.encoder.num_layers": (model.encoder.num_layers, before.num_layers, now.num_layers),
-        "model.decoder.num_layers": (model.decoder.num_layers, before.num_layers, now.num_layers),
-        "model.attention.size": (model.attention.size, before.hidden_size, -(-now.hidden_size // heads) * heads),
-        "training.batch_size": (training.batch_size, before.batch_size, now.batch_size),
-        "training.learning_rate": (training.learning_rate, before.learning_rate, now.learning_rate),
+        "model.embedding_size": (model.embedding_size, old_sizes.embedding_size, new_sizes.embedding_size),
+        "model.encoder.hidden_size": (model.encoder.hidden_size, old_sizes.hidden_size, new_sizes.hidden_size),
+        "model.decoder.hidden_size": (model.decoder.hidden_size, old_sizes.hidden_size, new_sizes.hidden_size),
+        "model.encoder.num_layers": (model.encoder.num_layers, old_sizes.num_layers, new_sizes.num_layers),
+        "model.decoder.num_layers": (model.decoder.num_layers, old_sizes.num_layers, new_sizes.num_layers),
+        "model.attention.size": (
+            model.attention.size,
+            old_sizes.hidden_size,
+            -(-new_sizes.hidden_size // heads) * heads,
+        ),
+        "training.batch_size": (training.batch_size, old_sizes.batch_size, new_sizes.batch_size),
+        "training.learning_rate": (training.learning_rate, old_sizes.learning_rate, new_sizes.learning_rate),
     }
     if model.pretrained.source or model.pretrained.target:
         del pairs["model.embedding_size"]  # the vectors have it
     changes |= {key: new for key, (given, old, new) in pairs.items() if _is_near(given, old) and given != new}
     if "model.embedding_size" in changes and model.decoder.readout_size == model.embedding_size:
-        changes["model.decoder.readout_size"] = now.embedding_size
-    rates = zip(*(each.model_dump().values() for each in (model.dropout, before.dropout)), strict=True)
-    if all(abs(given - old) <= SAME_RATE for given, old in rates) and model.dropout != now.dropout:
-        changes["model.dropout"] = now.dropout.model_dump()
-    if training.schedule == before.schedule != now.schedule:
-        changes["training.schedule"] = now.schedule
+        changes["model.decoder.readout_size"] = new_sizes.embedding_size
+    rates = zip(*(each.model_dump().values() for each in (model.dropout, old_sizes.dropout)), strict=True)
+    if all(abs(given - old) <= RATE_TOLERANCE for given, old in rates) and model.dropout != new_sizes.dropout:
+        changes["model.dropout"] = new_sizes.dropout.model_dump()
+    if training.schedule == old_sizes.schedule != new_sizes.schedule:
+        changes["training.schedule"] = new_sizes.schedule
     return changes
 
 
 def _is_near(given: float, usual: float) -> bool:
     """Return True if a value of the configuration is the usual value, or close enough to stem from a few pairs more or
     fewer."""
-    return abs(given - usual) <= SAME_SIZE * usual
+    return abs(given - usual) <= SIZE_TOLERANCE * usual
 
 
 def _has_ideographs(text: TextSurvey) -> bool:
     return text.covering_characters > MANY_IDEOGRAPHS
 
 
-def _pieces_a_line(text: TextSurvey) -> float:
+def _pieces_per_line(text: TextSurvey) -> float:
     """Return the approximate number of pieces of a target line, estimated from words or characters, whichever gives
     more: if words are not separated by blanks, only the characters count."""
     characters_a_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
@@ -264,7 +273,7 @@ def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
     """
     words, basic = text.distinct_words, characters + BASIC_PIECES
     allowed = basic + min(MORE_PIECES, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
-    needed = basic + min(FEW_PIECES if _has_ideographs(text) else SOME_PIECES, words // 4)
+    needed = basic + min(MIN_PIECES_WITH_IDEOGRAPHS if _has_ideographs(text) else MIN_PIECES, words // 4)
     return max(min(wanted, allowed), needed)
 
 
@@ -286,7 +295,7 @@ def _round(number: float) -> int:
 FLOAT_BYTES = 4
 _MOMENTS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
 ROWS_OF_LOGITS = 512
-WORKING_SPACE = 1.3
+ACTIVATION_OVERHEAD = 1.3
 """Factor on the memory of activations, for their gradients, buffers of products and memory that the allocator cannot
 reuse."""
 
@@ -345,5 +354,5 @@ def training_memory(config: Config, *, num_parameters: int, target_vocab_size: i
         gradients=FLOAT_BYTES * num_parameters,
         optimizer=FLOAT_BYTES * num_parameters * moments,
         average=FLOAT_BYTES * num_parameters if training.ema_decay else 0,
-        activations=round(FLOAT_BYTES * WORKING_SPACE * (numbers + logits)),
+        activations=round(FLOAT_BYTES * ACTIVATION_OVERHEAD * (numbers + logits)),
     )

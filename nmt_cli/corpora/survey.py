@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt_cli.data.pairs import Corpus, FilterReport, is_whole, read_pairs
+from nmt_cli.data.pairs import Corpus, FilterReport, has_both_sides, read_pairs
 from nmt_cli.system.console import Progress
 
 SURVEYED_PAIRS = 500_000
@@ -55,7 +55,7 @@ def survey(corpora: Sequence[Corpus]) -> TextSurvey:
         for corpus in corpora:
             for pair in read_pairs(corpus, invalid_utf8="skip", report=read):
                 progress.advance()
-                num_whole += is_whole(pair)
+                num_whole += has_both_sides(pair)
                 if num_surveyed == SURVEYED_PAIRS:
                     continue
                 num_surveyed += 1

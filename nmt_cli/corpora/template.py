@@ -10,15 +10,15 @@ from string import Template
 
 from nmt_cli.config.loader import validate
 from nmt_cli.config.schema import Config
-from nmt_cli.config.yaml_text import parse_yaml, scalar
-from nmt_cli.corpora.holdout import Undivided, hold_out
+from nmt_cli.config.yaml_text import parse_yaml, quote_scalar
+from nmt_cli.corpora.holdout import SplitInput, hold_out
 from nmt_cli.corpora.sizes import Sizes, sizes_for
 from nmt_cli.corpora.survey import TextSurvey
 from nmt_cli.data.output import open_new_outputs
 from nmt_cli.data.pairs import Corpus
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.files import directory_for
+from nmt_cli.system.files import ensure_directory
 from nmt_cli.text.direction import Direction
 from nmt_cli.text.language_codes import bleu_tokenizer
 
@@ -29,10 +29,10 @@ SCHEDULES = {
 COMMENT_COLUMN = 29
 TEMPERATURE = 5.0
 """`data.corpus_temperature` of several directions (Arivazhagan et al., 2019)."""
-SMALL_DEV = 100
+MIN_DEV_PAIRS = 100
 """Least pairs of a dev set without a warning; with fewer, BLEU moves by several points from one draw of sentences to
 another."""
-FEW_PAIRS = 1_000
+MIN_TRAINING_PAIRS = 1_000
 """Least pairs to train on without a warning; even 1,000 simple captions give only 19 BLEU (README)."""
 CountUpdates = Callable[[Config, int], float | None]
 """A function from a configuration and a number of pairs to the number of updates in an epoch, or to None if counting
@@ -52,7 +52,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DataPlan:
     """The text to train on and the text to validate on."""
 
     train: Sequence[Corpus]
@@ -64,14 +64,14 @@ class Plan:
     skips_invalid: bool = False
     directions: Sequence[Direction] = ()
     """The direction of each corpus, and of each dev set, if there are several directions; else empty."""
-    smallest: int | None = None
+    smallest_direction_pairs: int | None = None
     """Number of pairs of the direction with the least text, if there are several directions."""
-    readings: int = 1
+    reads_per_epoch: int = 1
     """Number of times that an epoch reads each pair: 2 if a pair is used in both directions."""
 
 
 def write_configuration(
-    output: Path, header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates
+    output: Path, header: Header, plan: DataPlan, text: TextSurvey, count_updates: CountUpdates
 ) -> None:
     """Write a configuration for corpora that are used where they are.
 
@@ -107,9 +107,9 @@ def write_with_held_out(
     paths = _paths_of_split(output, directory, header)
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
     # A name that cannot be written is found before the work.
-    configuration(header, Plan([train], text.num_whole, dev, ""), text)
-    with directory_for(directory), open_new_outputs([output, *paths]) as (config_file, *files):
-        undivided = Undivided(
+    configuration(header, DataPlan([train], text.num_whole, dev, ""), text)
+    with ensure_directory(directory), open_new_outputs([output, *paths]) as (config_file, *files):
+        undivided = SplitInput(
             corpora, ("source", "target"), text.num_whole, dev=(files[0], files[1]), train=(files[2], files[3])
         )
         (split,) = hold_out([undivided], seed=header.seed)
@@ -122,7 +122,7 @@ def write_with_held_out(
             f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
             "target are in neither set."
         )
-        plan = Plan([train], split.training, dev, comment)
+        plan = DataPlan([train], split.training, dev, comment)
         config_file.write(configuration(header, plan, text, count_updates).encode("utf-8"))
     others = f", {split.without_text:,} left out because a side has no text" if split.without_text else ""
     others += f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
@@ -135,9 +135,10 @@ def write_with_held_out(
 
 def warn_of_few_pairs(num_pairs: int) -> None:
     """Warn if there are so few pairs that no model learns to translate from them."""
-    if num_pairs < FEW_PAIRS:
+    if num_pairs < MIN_TRAINING_PAIRS:
         warn(
-            f"there {'is' if num_pairs == 1 else 'are'} only {counted(num_pairs, 'pair')}. A model needs thousands, so "
+            f"there {'is' if num_pairs == 1 else 'are'} only {format_count(num_pairs, 'pair')}. A model needs "
+            "thousands, so "
             "this one will hardly translate: look for more text, or begin with a model of another language pair "
             "(training.init_from)"
         )
@@ -145,9 +146,10 @@ def warn_of_few_pairs(num_pairs: int) -> None:
 
 def warn_of_small_dev(num_pairs: int) -> None:
     """Warn if a dev set has so few pairs that its score says little."""
-    if num_pairs < SMALL_DEV:
+    if num_pairs < MIN_DEV_PAIRS:
         warn(
-            f"the dev set has only {counted(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you have "
+            f"the dev set has only {format_count(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you "
+            "have "
             "more pairs that are not trained on, name them with --dev-source and --dev-target"
         )
 
@@ -169,22 +171,22 @@ def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]
     return paths
 
 
-def configuration(header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates | None = None) -> str:
+def configuration(header: Header, plan: DataPlan, text: TextSurvey, count_updates: CountUpdates | None = None) -> str:
     """Return the text of the configuration, with reasons as comments, checked as `nmt train` will check it.
 
     The number of updates, and with it the time between validations, comes from `count_updates`, or else is estimated.
     """
-    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs), smallest=plan.smallest)
-    written, config = _filled(_values(header, plan, sizes))
-    updates_an_epoch = count_updates(config, plan.num_pairs) if count_updates is not None else None
-    if updates_an_epoch is None and plan.readings > 1:
-        updates_an_epoch = plan.readings * sizes.num_updates / sizes.max_epochs
-    if updates_an_epoch is not None:
-        written, _ = _filled(_values(header, plan, sizes.with_updates(updates_an_epoch)))
+    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs), smallest_direction_pairs=plan.smallest_direction_pairs)
+    written, config = _fill_template(_values(header, plan, sizes))
+    updates_per_epoch = count_updates(config, plan.num_pairs) if count_updates is not None else None
+    if updates_per_epoch is None and plan.reads_per_epoch > 1:
+        updates_per_epoch = plan.reads_per_epoch * sizes.num_updates / sizes.max_epochs
+    if updates_per_epoch is not None:
+        written, _ = _fill_template(_values(header, plan, sizes.with_updates(updates_per_epoch)))
     return written
 
 
-def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
+def _fill_template(values: Mapping[str, object]) -> tuple[str, Config]:
     """Return the template with these values, as text and as a checked configuration."""
     template = resources.files("nmt_cli.corpora").joinpath("template.yaml").read_text(encoding="utf-8")
     lines = []
@@ -199,7 +201,7 @@ def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
     return written, validate(parse_yaml(written, place), place)
 
 
-def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
+def _values(header: Header, plan: DataPlan, sizes: Sizes) -> dict[str, object]:
     """Return the values that fill the template; a setting whose value is None is left out."""
     limit = ""
     if sizes.vocab_size != sizes.usual_vocab_size:
@@ -207,19 +209,20 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
     tokenize = None if header.target_lang is None else bleu_tokenizer(header.target_lang)
     directions: Sequence[Direction | None] = plan.directions
     devs = [plan.dev] if isinstance(plan.dev, Corpus) else plan.dev
-    dev = [_paths(*each) for each in zip(devs, directions or [None] * len(devs), strict=True)]
+    dev = [_corpus_yaml(*each) for each in zip(devs, directions or [None] * len(devs), strict=True)]
     return {
         **asdict(sizes),
         "checkpoint_freq": sizes.checkpoint_freq,
-        "name": scalar(header.name),
-        "model_dir": scalar(f"runs/{header.name}"),
+        "name": quote_scalar(header.name),
+        "model_dir": quote_scalar(f"runs/{header.name}"),
         "seed": header.seed,
-        "source_lang": header.source_lang and scalar(header.source_lang),
-        "target_lang": header.target_lang and scalar(header.target_lang),
-        "licence": header.licence and scalar(header.licence),
+        "source_lang": header.source_lang and quote_scalar(header.source_lang),
+        "target_lang": header.target_lang and quote_scalar(header.target_lang),
+        "licence": header.licence and quote_scalar(header.licence),
         "num_pairs": f"{plan.num_pairs:,}",
         "train": "\n".join(
-            f"    - {_paths(*each)}" for each in zip(plan.train, directions or [None] * len(plan.train), strict=True)
+            f"    - {_corpus_yaml(*each)}"
+            for each in zip(plan.train, directions or [None] * len(plan.train), strict=True)
         ),
         "corpus_temperature": f"{TEMPERATURE:g}" if directions else None,
         "dev": "".join(f"\n    - {one}" for one in dev) if directions else dev[0],
@@ -236,6 +239,6 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
     }
 
 
-def _paths(corpus: Corpus, direction: Direction | None = None) -> str:
-    languages = "" if direction is None else ", source_lang: {}, target_lang: {}".format(*map(scalar, direction))
-    return f"{{source: {scalar(corpus.source)}, target: {scalar(corpus.target)}{languages}}}"
+def _corpus_yaml(corpus: Corpus, direction: Direction | None = None) -> str:
+    languages = "" if direction is None else ", source_lang: {}, target_lang: {}".format(*map(quote_scalar, direction))
+    return f"{{source: {quote_scalar(corpus.source)}, target: {quote_scalar(corpus.target)}{languages}}}"

@@ -20,7 +20,7 @@ NUM_BEFORE, NUM_SHOWN = 20, 25
 Pairs = list[tuple[str, str]]
 
 
-def place_added(error: UnequalLinesError) -> InputError:
+def add_mismatch_place(error: UnequalLinesError) -> InputError:
     """Return the error, with the place of the first mismatch of its two files added if it can be found."""
     mismatch = first_mismatch(error.paths, error.counts) if len(error.paths) == 2 else None
     return error if mismatch is None else InputError(f"{error}. {mismatch}")
@@ -60,10 +60,10 @@ def first_mismatch(paths: Sequence[str], counts: Sequence[int]) -> FirstMismatch
         return None
     num_blocks = -(-shorter // BLOCK)
     every = max(1, -(-shorter // MAX_EXAMINED))
-    row = _begins(detector, paths, [*range(0, num_blocks - 1, every), num_blocks - 1])
+    row = _stretch_start(detector, paths, [*range(0, num_blocks - 1, every), num_blocks - 1])
     if row is not None and every > 1:
         last = row // BLOCK
-        near = _begins(detector, paths, range(max(0, last - every), last + 1))
+        near = _stretch_start(detector, paths, range(max(0, last - every), last + 1))
         row = row if near is None else near
     line = (shorter if row is None else row) + 1
     return FirstMismatch(line, row is None, look_command(paths, line))
@@ -76,10 +76,10 @@ def look_command(paths: Sequence[str], line: int) -> str:
     return f"paste {' '.join(shown)} | sed -n '{first},{first + NUM_SHOWN - 1}p'"
 
 
-def _begins(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
+def _stretch_start(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
     """Return the row, from 0, at which the stretch out of step begins that reaches the end of these blocks; None if
     there is no such stretch. `blocks` are block numbers in rising order."""
-    detector.begin()
+    detector.reset()
     begin: int | None = None
     pairs = _pairs(paths, [0] * len(paths))
     for number, block in enumerate(iter(lambda: list(islice(pairs, BLOCK)), [])):

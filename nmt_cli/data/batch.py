@@ -20,14 +20,14 @@ from nmt_cli.data.subword_regularisation import SubwordSampler
 from nmt_cli.data.tokenizer import BOS, EOS, PAD, PieceWords, Tokenizer
 
 
-class Sources(NamedTuple):
+class SourceBatch(NamedTuple):
     """A padded batch of sources with </s> at their end: piece ids, and True at pieces, False at padding."""
 
     ids_BS: Tensor
     valid_BS: Tensor
 
-    def to(self, device: torch.device) -> Sources:
-        return Sources(*(tensor.to(device, non_blocking=True) for tensor in self))
+    def to(self, device: torch.device) -> SourceBatch:
+        return SourceBatch(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
 class Batch(NamedTuple):
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
         """Return the batch with all tensors on `device`."""
         return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def sent(self, device: torch.device) -> Batch:
+    def to_async(self, device: torch.device) -> Batch:
         """Return the batch on `device`, copied from pinned memory, so that the host does not wait for a GPU."""
         return (self._mapped(Tensor.pin_memory) if device.type == "cuda" else self).to(device)
 
@@ -96,12 +96,12 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> Sources:
+def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> SourceBatch:
     """Return sources of piece ids as one batch (B, S), each with </s>, and padded at the end.
 
     S is the longest source with </s>, rounded up to a multiple of `multiple`."""
-    ids_BS = _padded([[*source, EOS] for source in sources], multiple)
-    return Sources(ids_BS, ids_BS != PAD)
+    ids_BS = _pad_rows([[*source, EOS] for source in sources], multiple)
+    return SourceBatch(ids_BS, ids_BS != PAD)
 
 
 def make_batch(
@@ -113,8 +113,8 @@ def make_batch(
 
     `links` are the alignment of each pair, as (source piece, target piece) from 0."""
     source_BS, source_valid_BS = pad_sources(sources)
-    outputs_BT = _padded([[*target, EOS] for target in targets])
-    inputs_BT = _padded([[BOS, *target] for target in targets])
+    outputs_BT = _pad_rows([[*target, EOS] for target in targets])
+    inputs_BT = _pad_rows([[BOS, *target] for target in targets])
     links_BTS = None
     if links is not None:
         links_BTS = torch.zeros(*outputs_BT.shape, source_BS.shape[1])
@@ -124,7 +124,7 @@ def make_batch(
     return Batch(source_BS, source_valid_BS, inputs_BT, outputs_BT, outputs_BT != PAD, links_BTS)
 
 
-def _padded(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
+def _pad_rows(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
     width = round_up(max(len(row) for row in rows), multiple)
     return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.long)
 
@@ -160,14 +160,14 @@ class BatchMaker:
         pairs = [self._store.ids(number) for number in numbers]
         sides = [list(side) for side in zip(*pairs, strict=True)]
         for side, sampler in enumerate(self._samplers):
-            sides[side] = list(map(sampler.sample, sides[side], self._randoms(step, places, side)))
+            sides[side] = list(map(sampler.sample, sides[side], self._generators(step, places, side)))
         return make_batch(*sides)
 
     def _with_alignments(self, numbers: Sequence[int], step: int, places: Sequence[int]) -> Batch:
         sources, targets = zip(*map(self._store.pieces, numbers), strict=True)
         if self._samplers:
             sources, targets = (
-                tuple(map(sampler.sample_words, side, self._randoms(step, places, number)))
+                tuple(map(sampler.sample_words, side, self._generators(step, places, number)))
                 for number, (sampler, side) in enumerate(zip(self._samplers, (sources, targets), strict=True))
             )
         links = [
@@ -176,7 +176,7 @@ class BatchMaker:
         ]
         return make_batch([source.ids for source in sources], [target.ids for target in targets], links)
 
-    def _randoms(self, step: int, places: Sequence[int], side: int) -> Iterator[Random]:
+    def _generators(self, step: int, places: Sequence[int], side: int) -> Iterator[Random]:
         return (Random(f"{self._seed} {step} {place} {side}") for place in places)
 
 

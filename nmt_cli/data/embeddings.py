@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nmt_cli.data.lines import iter_lines, open_input
 from nmt_cli.system.errors import InputError
 
-WORD_BEGINS = "▁"
+SPACE_SYMBOL = "▁"
 
 
 def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> list[int]:
@@ -32,7 +32,7 @@ def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> l
         if itself is not None and itself not in as_itself:
             as_itself.add(itself)
             rows.append(itself)
-        beginning = ids.get(WORD_BEGINS + word)
+        beginning = ids.get(SPACE_SYMBOL + word)
         if beginning is not None and beginning not in as_itself and beginning not in as_word:
             as_word.add(beginning)
             rows.append(beginning)

@@ -16,7 +16,7 @@ from typing import Any
 
 from nmt_cli.system.errors import ModelError
 
-WAY_OUT = "delete it, and nmt serve learns the languages from the training text"
+REMEDY = "delete it, and nmt serve learns the languages from the training text"
 """The remedy for a damaged file of profiles."""
 MAX_LINES = 20_000
 MAX_TRIGRAMS = 4_000
@@ -24,11 +24,11 @@ MAX_TRIGRAMS = 4_000
 MAX_CHARACTERS = 2_000
 """Characters at the beginning of a text or line that are read."""
 _SMOOTHING = 0.5
-_STRANGE = -8.5
+_BACKGROUND_LOG_PROB = -8.5
 """Natural log-probability of a trigram in a text of none of the languages. By the profile of its language, a trigram of
 a text has -6.7 on average (captions, English and German), or -7.8 if the text is of another domain; by the profile of
 another language it has -9.2 or less."""
-_DEPENDENCE = 3.0
+_EVIDENCE_DIVISOR = 3.0
 """Divisor of the evidence: trigrams overlap, so three of them tell about as much as one that is independent."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -60,9 +60,9 @@ class LanguageProfile:
             counts = {str(key): int(number) for key, number in value["trigrams"].items()}
             total = int(value["total"])
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{origin}: is damaged; {WAY_OUT}") from error
+            raise ModelError(f"{origin}: is damaged; {REMEDY}") from error
         if total < 0 or any(number < 0 for number in counts.values()):
-            raise ModelError(f"{origin}: is damaged; {WAY_OUT}")
+            raise ModelError(f"{origin}: is damaged; {REMEDY}")
         return cls(counts, total)
 
     def to_json(self) -> dict[str, Any]:
@@ -75,14 +75,14 @@ class LanguageProfile:
         return [math.log((self.counts.get(trigram, 0) + _SMOOTHING) / whole) for trigram in trigrams]
 
 
-def probabilities(text: str, profiles: Mapping[str, LanguageProfile]) -> dict[str, float]:
+def language_probabilities(text: str, profiles: Mapping[str, LanguageProfile]) -> dict[str, float]:
     """Return how probable it is that a text is in each language, most probable first; the sum is below 1, because it
     may be in none of them. A text without letters has 0 for each."""
     trigrams = _trigrams(text[:MAX_CHARACTERS])
     if not trigrams:
         return dict.fromkeys(sorted(profiles), 0.0)
     evidence = {
-        language: (sum(profile.log_probs(trigrams)) - _STRANGE * len(trigrams)) / _DEPENDENCE
+        language: (sum(profile.log_probs(trigrams)) - _BACKGROUND_LOG_PROB * len(trigrams)) / _EVIDENCE_DIVISOR
         for language, profile in profiles.items()
     }
     highest = max([0.0, *evidence.values()])

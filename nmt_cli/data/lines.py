@@ -19,8 +19,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_lines, why_not_text
-from nmt_cli.system.console import counted, warn
+from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, detect_non_text, detect_unsupported_text, suspected_format
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 
 MAX_LINE_BYTES = 256_000_000
@@ -59,7 +59,7 @@ def open_input(path: str | os.PathLike[str] | None, *, warns_of_format: bool = T
     if path is None or is_standard_input(path):
         yield _standard_input()
         return
-    stream = _looked_at(_open_file(path), path, warns_of_format=warns_of_format)
+    stream = _check_head(_open_file(path), path, warns_of_format=warns_of_format)
     try:
         yield stream
     except BaseException:
@@ -97,7 +97,7 @@ def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
 
 
-def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_format: bool) -> IO[bytes]:
+def _check_head(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_format: bool) -> IO[bytes]:
     """Return the stream after a check of its first bytes, which stay unread.
 
     A file that is plainly not text is refused; one that seems to be a table or a document gives a warning, once. A pipe
@@ -112,7 +112,7 @@ def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_form
         stream.close()
         return _open_file(path)  # whose reader says what is wrong
     name = input_name(path)
-    if (foreign := why_not_text(head) or why_not_lines(head)) is not None:
+    if (foreign := detect_non_text(head) or detect_unsupported_text(head)) is not None:
         stream.close()
         raise InputError(foreign.refusal(name))
     if warns_of_format:
@@ -126,7 +126,7 @@ def _warn_of_format(name: str, head: bytes, identity: tuple[int, ...]) -> None:
     del identity
     if head.startswith(codecs.BOM_UTF8):
         warn(f"{name}: begins with a byte order mark, which is read as a character of line 1; `nmt import` removes it")
-    if kind := suspicion(head, name):
+    if kind := suspected_format(head, name):
         advice = f"if it is {kind}, {advice_on(kind)}"
         warn(f"{name}: looks like {kind} but is read as plain text, one sentence a line; {advice}")
 
@@ -198,7 +198,8 @@ def warn_of_invalid(place: str, number: int, noun: str = "line") -> None:
     """
     are = "is" if number == 1 else "are"
     warn(
-        f"{place}{counted(number, noun)} {are} not valid UTF-8; invalid bytes are read as U+FFFD. nmt import converts "
+        f"{place}{format_count(number, noun)} {are} not valid UTF-8; invalid bytes are read as U+FFFD. nmt import "
+        "converts "
         "other encodings"
     )
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import atomic_path, new_paths, no_space, why_not_writable
 
@@ -45,14 +45,15 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         except OSError as error:
             error.filename = str(path)
             raise no_space(error) or InputError(f"{path}: cannot be written: {_reason(error)}") from error
-        yield _compressed(stream, path, stack)
+        yield _compress_if_gz(stream, path, stack)
     if other_names:
         warn(
-            f"{path}: is a file of its own now; {counted(other_names, 'other name')} (hard links) keep the old content"
+            f"{path}: is a file of its own now; {format_count(other_names, 'other name')} (hard links) keep the old "
+            "content"
         )
 
 
-def _compressed(stream: IO[bytes], path: Path, stack: ExitStack) -> IO[bytes]:
+def _compress_if_gz(stream: IO[bytes], path: Path, stack: ExitStack) -> IO[bytes]:
     """Return `stream`, or if `path` ends in `.gz` a stream that compresses into it and that `stack` closes."""
     if not path.name.endswith(".gz"):
         return stream
@@ -78,7 +79,7 @@ def open_new_outputs(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
             raise no_space(error) or InputError(f"{paths[0].parent}: cannot be written: {_reason(error)}") from error
         with ExitStack() as stack:
             streams = [stack.enter_context(temporary.open("wb")) for temporary in temporaries]
-            yield [_compressed(stream, path, stack) for stream, path in zip(streams, paths, strict=True)]
+            yield [_compress_if_gz(stream, path, stack) for stream, path in zip(streams, paths, strict=True)]
         try:
             names.close()
         except FileExistsError as error:

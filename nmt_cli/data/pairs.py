@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_LINKED_WORD = 2**16 - 1
@@ -65,7 +65,7 @@ class FilterReport:
     replaced: int = 0
     """Pairs with U+FFFD in the place of bytes that are not UTF-8."""
 
-    def leave_out(self, reason: str) -> None:
+    def count_left_out(self, reason: str) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
             `invalid_utf8` is `error` (the message names the line).
     """
     report = report if report is not None else FilterReport()
-    for number, lines in enumerate(lines_in_step(corpus.paths), start=1):
+    for number, lines in enumerate(parallel_lines(corpus.paths), start=1):
         report.read += 1
         decoded = [decode_line(line) for line in lines]
         is_valid = all(valid for _, valid in decoded)
@@ -123,18 +123,18 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
                 f"{path}:{number}: is not valid UTF-8; fix the line, or set data.invalid_utf8 to skip or replace"
             )
         if not is_valid and invalid_utf8 == "skip":
-            report.leave_out("not UTF-8")
+            report.count_left_out("not UTF-8")
             continue
         report.replaced += not is_valid
         yield Pair(number, decoded[0][0], decoded[1][0], decoded[2][0] if len(decoded) > 2 else "")
 
 
 def count_pairs(corpus: Corpus) -> int:
-    """Return the number of pairs of a corpus, valid UTF-8 or not; raise `InputError` as `lines_in_step` does."""
-    return sum(1 for _ in lines_in_step(corpus.paths))
+    """Return the number of pairs of a corpus, valid UTF-8 or not; raise `InputError` as `parallel_lines` does."""
+    return sum(1 for _ in parallel_lines(corpus.paths))
 
 
-def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iterator[tuple[bytes, ...]]:
+def parallel_lines(paths: Sequence[str], counts: list[int] | None = None) -> Iterator[tuple[bytes, ...]]:
     """Yield line i of all files together. At the end, `counts` is filled with the number of lines of each file.
 
     Raises:
@@ -157,7 +157,7 @@ def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iter
         counts[:] = found
     if len(set(found)) > 1:
         named = " and ".join(
-            f"{input_name(path)} has {counted(count, 'line')}" for path, count in zip(paths, found, strict=True)
+            f"{input_name(path)} has {format_count(count, 'line')}" for path, count in zip(paths, found, strict=True)
         )
         message = f"{named}; line i of one must belong to line i of the other, so the counts must be equal"
         raise UnequalLinesError(message, list(paths), found)
@@ -180,13 +180,13 @@ def parse_links(text: str, place: str) -> list[tuple[int, int]]:
     return links
 
 
-def first_missing(links: Sequence[tuple[int, int]], source: str, target: str) -> tuple[int, int] | None:
+def first_invalid_link(links: Sequence[tuple[int, int]], source: str, target: str) -> tuple[int, int] | None:
     """Return the first link to a word beyond the end of either side, or None."""
     num_source, num_target = len(source.split()), len(target.split())
     return next((link for link in links if link[0] >= num_source or link[1] >= num_target), None)
 
 
-def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
+def check_invalid_links(path: str, num_missing: int, num_pairs: int) -> str:
     """Return a warning about pairs with links to words that they do not have.
 
     Raises:
@@ -202,6 +202,6 @@ def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
     return message
 
 
-def is_whole(pair: Pair) -> bool:
+def has_both_sides(pair: Pair) -> bool:
     """Return True if both sides have text."""
     return bool(pair.source.strip() and pair.target.strip())

@@ -29,21 +29,21 @@ class Permutation:
 
     def __call__(self, places: Places) -> Places:
         """Return the numbers at `places` of the permutation, an array of the same shape, each in [0, size)."""
-        numbers = self._through(places.astype(np.uint64))
+        numbers = self._permute_once(places.astype(np.uint64))
         beyond = np.flatnonzero(numbers >= self._size)
         while len(beyond):
-            numbers[beyond] = self._through(numbers[beyond])
+            numbers[beyond] = self._permute_once(numbers[beyond])
             beyond = beyond[numbers[beyond] >= self._size]
         return numbers.astype(np.int64)
 
-    def _through(self, numbers: _Words) -> _Words:
+    def _permute_once(self, numbers: _Words) -> _Words:
         left, right = numbers >> self._half_bits, numbers & self._half_mask
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right ^ key) & self._half_mask)
+            left, right = right, left ^ (_mix_bits(right ^ key) & self._half_mask)
         return (left << self._half_bits) | right
 
 
-def _mixed(words: _Words) -> _Words:
+def _mix_bits(words: _Words) -> _Words:
     """Mix the bits: every bit of a word depends on all of it (the finaliser of splitmix64; Steele et al., 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

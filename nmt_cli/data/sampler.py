@@ -71,7 +71,7 @@ def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]
     return sizes * whole.astype(np.int64), np.round(sizes * fraction).astype(np.int64)
 
 
-def tempered(sizes: Sequence[int], temperature: float) -> list[float]:
+def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:
     """Return the weight of each corpus (readings in an epoch) that gives it a share of the pairs in proportion to
     n^(1/T), for its n pairs and the temperature T.
 
@@ -117,24 +117,26 @@ class Sampler:
         self._ends = np.cumsum(self._repeated + drawn)
         shares = np.diff(self._ends, prepend=0) / np.maximum(self._sizes, 1)
         pieces = float((shares * (np.asarray(target_pieces) + self._sizes)).sum())
-        self.sentences_a_batch = batch_size if batch_type == "sentences" else batch_size * self.pairs_an_epoch / pieces
+        self.sentences_per_batch = (
+            batch_size if batch_type == "sentences" else batch_size * self.pairs_per_epoch / pieces
+        )
         """Estimated sentences per batch."""
-        self._pool_size = BATCHES_IN_POOL * max(1, round(self.sentences_a_batch))
+        self._pool_size = BATCHES_IN_POOL * max(1, round(self.sentences_per_batch))
 
     @property
-    def pairs_an_epoch(self) -> int:
+    def pairs_per_epoch(self) -> int:
         """Number of pairs in an epoch; pairs of a corpus with the weight 2 count twice."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def batches_an_epoch(self) -> float:
+    def batches_per_epoch(self) -> float:
         """Return the estimated number of batches of an epoch, from the mean length."""
-        return max(1.0, self.pairs_an_epoch / self.sentences_a_batch)
+        return max(1.0, self.pairs_per_epoch / self.sentences_per_batch)
 
     def count_batches(self) -> int:
         """Return the exact number of batches of the first epoch; all are planned, which takes long for a large text."""
         return sum(len(self._plan(0, pool)) for pool in range(self._num_pools))
 
-    def from_cursor(self, cursor: Cursor) -> Iterator[SampledBatch]:
+    def batches_from(self, cursor: Cursor) -> Iterator[SampledBatch]:
         """Yield the batches from `cursor` on, epoch after epoch, without end."""
         epoch, pool, batch = cursor
         num_pools = self._num_pools
@@ -148,19 +150,19 @@ class Sampler:
                 following = Cursor(epoch, pool, index + 1)
                 if index + 1 == len(batches):
                     following = Cursor(epoch, pool + 1, 0) if pool + 1 < num_pools else Cursor(epoch + 1, 0, 0)
-                yield SampledBatch(batches[index], following, epoch + done / self.pairs_an_epoch)
+                yield SampledBatch(batches[index], following, epoch + done / self.pairs_per_epoch)
             pool, batch = pool + 1, max(0, batch - len(batches))
 
     @property
     def _num_pools(self) -> int:
         """Number of pools of an epoch."""
-        return -(-self.pairs_an_epoch // self._pool_size)
+        return -(-self.pairs_per_epoch // self._pool_size)
 
     def _plan(self, epoch: int, pool: int) -> list[Numbers]:
         """Return the batches of a pool: its pairs, sorted by length and cut, in random order."""
         first = pool * self._pool_size
-        places = np.arange(first, min(first + self._pool_size, self.pairs_an_epoch))
-        pairs = self._pairs(epoch, Permutation(self.pairs_an_epoch, [self._seed, epoch, _ORDER])(places))
+        places = np.arange(first, min(first + self._pool_size, self.pairs_per_epoch))
+        pairs = self._pairs(epoch, Permutation(self.pairs_per_epoch, [self._seed, epoch, _ORDER])(places))
         target_lengths = self._target_lengths[pairs] + 1
         order = np.lexsort((self._source_lengths[pairs], target_lengths))
         by_length, lengths = pairs[order], target_lengths[order]

@@ -27,8 +27,8 @@ from nmt_cli.data.pairs import (
     FilterReport,
     LengthLimits,
     Pair,
-    check_missing,
-    first_missing,
+    check_invalid_links,
+    first_invalid_link,
     parse_links,
     read_pairs,
 )
@@ -38,14 +38,14 @@ from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import atomic_directory, atomic_path, make_directory, sha256_of
 
-FORMAT = 4
+FORMAT_VERSION = 4
 MANIFEST = "manifest.json"
 CHUNK = 4096
 BYTES_AT_ONCE = 1 << 24
 Numbers = NDArray[Any]
 
 
-class _Ragged:
+class _RaggedArray:
     """Reads rows of different lengths from a file; a second file has the positions where the rows begin and end.
 
     Only the requested rows are read, and nothing is mapped into memory: pages in random order would cost a fault each
@@ -98,10 +98,12 @@ class PairStore:
         """Target pieces of each corpus, </s> not counted."""
         self.contents = [digest[:16] for corpus in manifest["key"]["content"] for digest in corpus]
         """The first 16 hexadecimal digits of the SHA-256 of each file of the corpora."""
-        self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
+        self._ids = [_RaggedArray(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
         has_links = manifest["key"]["with_links"]
-        self._words = [_Ragged(directory / f"{side}.words", "uint32") for side in ("source", "target") if has_links]
-        self._links = _Ragged(directory / "alignment.links", "uint16") if has_links else None
+        self._words = [
+            _RaggedArray(directory / f"{side}.words", "uint32") for side in ("source", "target") if has_links
+        ]
+        self._links = _RaggedArray(directory / "alignment.links", "uint16") if has_links else None
 
     def __len__(self) -> int:
         return self.bounds[-1]
@@ -156,19 +158,19 @@ def open_store(
             within the limits.
     """
     key = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "tokenizers": [tokenizer.fingerprint for tokenizer in tokenizers],
         "filters": asdict(limits),
         "with_links": with_links,
-        "content": [_content(corpus, root) for corpus in corpora],
+        "content": [_content_digests(corpus, root) for corpus in corpora],
         **({"tags": tags} if any(tags := [tokenizers[0].with_tags(corpus.tags).tags for corpus in corpora]) else {}),
     }
     directory = root / hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    if not _is_whole(directory):
+    if not _is_complete(directory):
         if directory.exists():
             log(f"{directory}: is damaged and is written again")
         _remove_unfinished(root)
-        _make(directory, key, corpora, tokenizers, limits, with_links=with_links, threads=threads)
+        _write_store(directory, key, corpora, tokenizers, limits, with_links=with_links, threads=threads)
     store = PairStore(directory)
     if len(store) == 0:
         described = "; ".join(f"{name}: {report}" for name, report in store.reports.items())
@@ -210,7 +212,7 @@ def _remove_unfinished(root: Path) -> None:
             shutil.rmtree(path)
 
 
-def _is_whole(directory: Path) -> bool:
+def _is_complete(directory: Path) -> bool:
     try:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         is_whole = all((directory / name).stat().st_size == size for name, size in manifest["sizes"].items())
@@ -219,7 +221,7 @@ def _is_whole(directory: Path) -> bool:
         return False
 
 
-def _content(corpus: Corpus, root: Path) -> list[str]:
+def _content_digests(corpus: Corpus, root: Path) -> list[str]:
     """Return the SHA-256 of each file of a corpus. A file whose size and time have not changed is not read again."""
     memory_path = root / "files.json"
     try:
@@ -251,7 +253,7 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
     return digests
 
 
-def _make(
+def _write_store(
     directory: Path,
     key: dict[str, Any],
     corpora: Sequence[Corpus],
@@ -280,19 +282,21 @@ def _make(
                 first, first_piece, num_missing = sides[1].num_rows, sides[1].num_values, 0
                 source, target = tokenizers[0].with_tags(corpus.tags), tokenizers[1]
                 while chunk := list(islice(pairs, CHUNK)):
-                    kept = list(_kept(chunk, (source, target), limits, report, threads))
+                    kept = list(_encode_and_filter(chunk, (source, target), limits, report, threads))
                     for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
                         ids_of_side.add(rows)
-                    in_words = [_in_words(pair, source, target) for pair, _ in kept] if words else []
+                    in_words = [_encode_words(pair, source, target) for pair, _ in kept] if words else []
                     for side, words_of_side in enumerate(words):
                         words_of_side.add([[of_pair[side].num_words, *of_pair[side].words] for of_pair in in_words])
                     for alignment in links:
                         linked = [(pair, _links(corpus, pair)) for pair, _ in kept]
                         alignment.add([list(chain.from_iterable(own)) for _, own in linked])
-                        num_missing += sum(bool(first_missing(own, pair.source, pair.target)) for pair, own in linked)
+                        num_missing += sum(
+                            bool(first_invalid_link(own, pair.source, pair.target)) for pair, own in linked
+                        )
                     progress.advance(len(chunk))
                 if num_missing:
-                    message = check_missing(str(corpus.alignment), num_missing, sides[1].num_rows - first)
+                    message = check_invalid_links(str(corpus.alignment), num_missing, sides[1].num_rows - first)
                     warn(f"{message}. Training leaves these links out")
                 bounds.append(bounds[-1] + sides[1].num_rows - first)
                 target_pieces.append(sides[1].num_values - first_piece)
@@ -308,7 +312,7 @@ def _make(
         (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _kept(
+def _encode_and_filter(
     chunk: list[Pair],
     tokenizers: tuple[Tokenizer, Tokenizer],
     limits: LengthLimits,
@@ -323,10 +327,10 @@ def _kept(
             report.kept += 1
             yield pair, (source, target)
         else:
-            report.leave_out(reason)
+            report.count_left_out(reason)
 
 
-def _in_words(pair: Pair, source: Tokenizer, target: Tokenizer) -> tuple[PieceWords, PieceWords]:
+def _encode_words(pair: Pair, source: Tokenizer, target: Tokenizer) -> tuple[PieceWords, PieceWords]:
     """Return both sides of a pair as pieces with the index of the word of each; the source begins with its tags."""
     return source.tagged_words(source.encode_words(pair.source)), target.encode_words(pair.target)
 

@@ -35,7 +35,7 @@ class SubwordSampler:
         self._scores = tokenizer.scores()
         self._longest = max(map(len, self._ids), default=1)
         self._alpha = alpha
-        self._merges = tokenizer.merges
+        self._is_bpe = tokenizer.is_bpe
         self._lattice_of = lru_cache(CACHED_WORDS)(self.lattice)
 
     def sample(self, ids: Sequence[int], random: Random) -> list[int]:
@@ -53,7 +53,7 @@ class SubwordSampler:
         for place, id_ in enumerate(ids):
             fixed = id_ in self._fixed
             if word and (fixed or self._pieces[id_].startswith("▁")):
-                yield first, self._word(word, random)
+                yield first, self._sample_word(word, random)
                 word = ""
             if fixed:
                 yield place, [id_]
@@ -61,12 +61,12 @@ class SubwordSampler:
             first = first if word else place
             word += self._pieces[id_]
         if word:
-            yield first, self._word(word, random)
+            yield first, self._sample_word(word, random)
 
-    def _word(self, word: str, random: Random) -> list[int]:
-        return self._merged(word, random) if self._merges else self._drawn(word, random)
+    def _sample_word(self, word: str, random: Random) -> list[int]:
+        return self._sample_bpe(word, random) if self._is_bpe else self._sample_unigram(word, random)
 
-    def _drawn(self, word: str, random: Random) -> list[int]:
+    def _sample_unigram(self, word: str, random: Random) -> list[int]:
         """Return sampled pieces of a word, drawn from its end to its beginning, each given the pieces after it."""
         lattice = self._lattice_of(word) if len(word) <= MAX_CACHED else self.lattice(word)
         end = len(word)
@@ -105,7 +105,7 @@ class SubwordSampler:
             lattice.append((cumulative, pieces))
         return lattice
 
-    def _merged(self, word: str, random: Random) -> list[int]:
+    def _sample_bpe(self, word: str, random: Random) -> list[int]:
         """Return pieces of a word made by merging neighbours, the best pair first, as SentencePiece does; each merge is
         dropped with probability alpha."""
         symbols: list[str] = list(word)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import sentencepiece
 
 from nmt_cli.system import signals
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError, ModelError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -50,7 +50,7 @@ class Tokenizer:
 
     def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
         self.model = model
-        self._made: dict[Callable[[Tokenizer], Any], Any] = {}
+        self._computed: dict[Callable[[Tokenizer], Any], Any] = {}
         try:
             # SentencePiece takes an empty model without complaint and answers nonsense.
             if not model:
@@ -104,18 +104,18 @@ class Tokenizer:
         words = (*(pieces.num_words for _ in self.tags), *pieces.words)
         return PieceWords((*self.tags, *pieces.ids), words, pieces.num_words)
 
-    def is_same(self, other: Tokenizer) -> bool:
+    def has_same_model(self, other: Tokenizer) -> bool:
         """Return True if both tokenizers hold the same model in memory, whatever their tags."""
         return self.model is other.model
 
-    def once(self, make: Callable[[Tokenizer], Made]) -> Made:
+    def compute_once(self, make: Callable[[Tokenizer], Made]) -> Made:
         """Return `make(self)`, a table that depends on the vocabulary alone.
 
         It is computed once for this tokenizer and its copies with other tags.
         """
-        if make not in self._made:  # two threads may both make it
-            self._made[make] = make(self.with_tags(()))
-        made: Made = self._made[make]
+        if make not in self._computed:  # two threads may both make it
+            self._computed[make] = make(self.with_tags(()))
+        made: Made = self._computed[make]
         return made
 
     @property
@@ -129,14 +129,14 @@ class Tokenizer:
         return hashlib.sha256(self.model).hexdigest()
 
     @property
-    def spells_bytes(self) -> bool:
+    def has_byte_fallback(self) -> bool:
         """True if the model has byte fallback: any character can be spelt in bytes, so none is unknown."""
         return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
 
     def banned_ids(self) -> tuple[int, ...]:
         """Return the ids that no translation may have: padding, <s>, tags, line feeds, and <unk> with byte fallback."""
-        line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
-        return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *self._tag_ids(), *line_feed)
+        line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.has_byte_fallback else ()
+        return (PAD, BOS, *((UNK,) if self.has_byte_fallback else ()), *self._tag_ids(), *line_feed)
 
     @property
     def has_tags(self) -> bool:
@@ -149,7 +149,7 @@ class Tokenizer:
 
     def fixed_ids(self) -> frozenset[int]:
         """Return the ids that segmentation does not choose: special pieces, user-defined symbols and bytes."""
-        first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
+        first_byte = self._processor.piece_to_id("<0x00>") if self.has_byte_fallback else EOS + 1
         special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
         return frozenset(
             id_ for id_ in range(self.vocab_size) if id_ < first_byte or any(is_special(id_) for is_special in special)
@@ -157,7 +157,7 @@ class Tokenizer:
 
     def symbols(self) -> frozenset[str]:
         """Return the user-defined symbols, each of which is one piece wherever it occurs in a text."""
-        first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
+        first_byte = self._processor.piece_to_id("<0x00>") if self.has_byte_fallback else EOS + 1
         return frozenset(self.pieces(range(EOS + 1 + sum(1 for _ in self._tag_ids()), first_byte)))
 
     def scores(self) -> list[float]:
@@ -165,7 +165,7 @@ class Tokenizer:
         return [float(self._processor.get_score(id_)) for id_ in range(self.vocab_size)]
 
     @property
-    def merges(self) -> bool:
+    def is_bpe(self) -> bool:
         """True if the model is BPE, which is recognised by scores that are whole numbers."""
         return all(score.is_integer() for score in self.scores())
 
@@ -286,7 +286,7 @@ def train_tokenizer(
             is possible.
     """
     model = io.BytesIO()
-    seen = _Counted(lines)
+    seen = _LineCounter(lines)
     try:
         with signals.exiting_at_once():
             sentencepiece.SentencePieceTrainer.train(
@@ -318,7 +318,7 @@ def train_tokenizer(
     return Tokenizer(model.getvalue())
 
 
-class _Counted:
+class _LineCounter:
     """Iterates over the lines that the trainer can take, which are not blank and not too long, and counts them."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -353,7 +353,7 @@ def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> 
         )
     if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
         return (
-            f"tokenizer.vocab_size: {vocab_size} is more than this text of {counted(num_lines, 'line')} allows; "
+            f"tokenizer.vocab_size: {vocab_size} is more than this text of {format_count(num_lines, 'line')} allows; "
             f"set it to {too_high[1]} or less"
         )
     if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):

@@ -1,8 +1,8 @@
 """The grammar of the phrase book: phrases that know their own word alignment.
 
-A `Phrase` is aligned English and French; `weave` joins phrases by a pair of patterns, which is where words change
-places and agree; `spell` turns a finished phrase into raw text. `Product` and `Either` describe all phrases of a kind
-as a sequence that is counted and indexed without being built.
+A `Phrase` is aligned English and French; `fill_patterns` joins phrases by a pair of patterns, which is where words
+change places and agree; `spell` turns a finished phrase into raw text. `Product` and `Concatenation` describe all
+phrases of a kind as a sequence that is counted and indexed without being built.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Pattern:
     links: tuple[tuple[int, int], ...]
 
 
-def weave(english: str, french: str, *items: Item) -> Phrase:
+def fill_patterns(english: str, french: str, *items: Item) -> Phrase:
     """Return the phrase with the items in the `<slots>` of both patterns, in the order in which the English names them.
 
     A slot is linked to the slot of the same name. Words are linked if they share a label: `does/1`, `allez-vous/23`
@@ -234,7 +234,7 @@ class Product(Generic[T]):
         return self._build(*items)
 
 
-class Either(Generic[T]):
+class Concatenation(Generic[T]):
     """Sequence of the items of several choices, one choice after the other."""
 
     def __init__(self, *options: Choices[T]) -> None:
@@ -253,7 +253,7 @@ class Either(Generic[T]):
 
 def number(value: int, gender: Gender = "m") -> Phrase:
     """Return the number in words: `vingt et une` before a feminine noun."""
-    return weave(words.english_number(value), words.french_number(value, gender))
+    return fill_patterns(words.english_number(value), words.french_number(value, gender))
 
 
 def noun_phrase(determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Nominal:
@@ -264,24 +264,26 @@ def noun_phrase(determiner: Determiner, adjectives: Sequence[Adjective], noun: N
     article = determiner.french[agreement(noun.gender, is_plural)]
     if article == "des" and any(adjective.precedes_noun for adjective in adjectives):
         article = "de|d'"  # de petites maisons, but des maisons rouges
-    first = weave(determiner.english[is_plural], article)
-    phrase = weave("<first> <noun>", "<first> <noun>", first, _described(adjectives, noun, is_plural))
+    first = fill_patterns(determiner.english[is_plural], article)
+    phrase = fill_patterns("<first> <noun>", "<first> <noun>", first, _modified_noun(adjectives, noun, is_plural))
     return Nominal(phrase, noun.gender, words.ILS if is_plural else words.IL)
 
 
-def counted(count: int, adjectives: Sequence[Adjective], noun: Noun) -> Nominal:
+def numeral_phrase(count: int, adjectives: Sequence[Adjective], noun: Noun) -> Nominal:
     """Return a noun phrase with a number, two or more: `twenty-one red cars`, `vingt et une voitures rouges`."""
-    described = _described(adjectives, noun, is_plural=True)
-    phrase = weave("<count> <noun>", "<count> <noun>", number(count, noun.gender), described)
+    described = _modified_noun(adjectives, noun, is_plural=True)
+    phrase = fill_patterns("<count> <noun>", "<count> <noun>", number(count, noun.gender), described)
     return Nominal(phrase, noun.gender, words.ILS)
 
 
-def _described(adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Phrase:
+def _modified_noun(adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Phrase:
     form = agreement(noun.gender, is_plural)
-    phrase = weave(noun.english[is_plural], noun.french[is_plural])
+    phrase = fill_patterns(noun.english[is_plural], noun.french[is_plural])
     for adjective in reversed(adjectives):
         french = "<adjective> <noun>" if adjective.precedes_noun else "<noun> <adjective>"
-        phrase = weave("<adjective> <noun>", french, weave(adjective.english, adjective.french[form]), phrase)
+        phrase = fill_patterns(
+            "<adjective> <noun>", french, fill_patterns(adjective.english, adjective.french[form]), phrase
+        )
     return phrase
 
 
@@ -293,4 +295,4 @@ def agreement(gender: Gender, is_plural: bool) -> int:
 def clock(hour: int, pattern: tuple[str, str]) -> Phrase:
     """Return a time of day by an English and a French pattern with `<hour>`: `half past one`, `une heure et demie`."""
     english, french = pattern
-    return weave(english, french.replace("heures", "heure") if hour == 1 else french, number(hour, "f"))
+    return fill_patterns(english, french.replace("heures", "heure") if hour == 1 else french, number(hour, "f"))

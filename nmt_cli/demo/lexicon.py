@@ -62,7 +62,8 @@ def _nouns(text: str) -> tuple[Noun, ...]:
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs (English, French) of a text `ENGLISH = FRENCH, ...`, in the notation of `grammar.weave`."""
+    """Return the pairs (English, French) of a text `ENGLISH = FRENCH, ...`, in the notation of
+    `grammar.fill_patterns`."""
     return tuple((english, french) for english, _, french in (pair.partition(" = ") for pair in text.split(", ")))
 
 
@@ -75,7 +76,7 @@ def _invariable(english: str, french: str) -> Adjective:
     return Adjective(english, (french, french, french, french))
 
 
-def _before(adjective: Adjective) -> Adjective:
+def _prenominal(adjective: Adjective) -> Adjective:
     return Adjective(adjective.english, adjective.french, precedes_noun=True)
 
 
@@ -127,14 +128,14 @@ PROFESSIONS = _pairs(
     "a|an dentist = dentiste, a|an artist = artiste, a|an journalist = journaliste, a|an architect = architecte"
 )
 
-SMALL = _before(_adjective("small", "petit"))
-BIG = _before(_adjective("big", "grand"))
-OLD = _before(_adjective("old", "vieux|vieil", "vieille", "vieux"))
-NEW = _before(_adjective("new", "nouveau|nouvel", "nouvelle", "nouveaux"))
-BEAUTIFUL = _before(_adjective("beautiful", "beau|bel", "belle", "beaux"))
-PRETTY = _before(_adjective("pretty", "joli"))
-GOOD = _before(_adjective("good", "bon", "bonne"))
-YOUNG = _before(_adjective("young", "jeune"))
+SMALL = _prenominal(_adjective("small", "petit"))
+BIG = _prenominal(_adjective("big", "grand"))
+OLD = _prenominal(_adjective("old", "vieux|vieil", "vieille", "vieux"))
+NEW = _prenominal(_adjective("new", "nouveau|nouvel", "nouvelle", "nouveaux"))
+BEAUTIFUL = _prenominal(_adjective("beautiful", "beau|bel", "belle", "beaux"))
+PRETTY = _prenominal(_adjective("pretty", "joli"))
+GOOD = _prenominal(_adjective("good", "bon", "bonne"))
+YOUNG = _prenominal(_adjective("young", "jeune"))
 COLOURS = (
     _adjective("red", "rouge"),
     _adjective("green", "vert"),
@@ -163,8 +164,8 @@ TIRED = _adjective("tired", "fatigué")
 LOOKS = (SMALL, BIG, OLD, NEW, BEAUTIFUL, PRETTY)
 THING_QUALITIES = (EXPENSIVE, CLEAN, DIRTY, HEAVY)
 PLACE_QUALITIES = (EXPENSIVE, MODERN, QUIET, FAMOUS, FRENCH, CLEAN, DIRTY)
-MOODS = (HAPPY, SAD, RICH, TIRED, FAMOUS, FRENCH, SERIOUS)
-COMPARED = (EXPENSIVE, BEAUTIFUL, MODERN, FAMOUS)  # those with "more"
+PERSON_QUALITIES = (HAPPY, SAD, RICH, TIRED, FAMOUS, FRENCH, SERIOUS)
+COMPARABLE_QUALITIES = (EXPENSIVE, BEAUTIFUL, MODERN, FAMOUS)  # those with "more"
 
 BE = Verb(("am", "is", "are", "are", "are"), ("suis", "est", "sommes", "êtes", "sont"), "be")
 HAVE = Verb(("have", "has", "have", "have", "have"), ("ai", "a", "avons", "avez", "ont"), "have")
@@ -178,7 +179,7 @@ SEE = _verb("see", "sees", "vois voit voyons voyez voient")
 LOOK_FOR = _verb("look for", "looks for", "cherche cherche cherchons cherchez cherchent")
 KNOW = _verb("know", "knows", "connais connaît connaissons connaissez connaissent")
 LIKE = _verb("like", "likes", "aime aime aimons aimez aiment")
-DEALING = (
+OBJECT_VERBS = (
     SEE,
     LOOK_FOR,
     HAVE,
@@ -187,23 +188,23 @@ DEALING = (
     _verb("sell", "sells", "vends vend vendons vendez vendent"),
     _verb("find", "finds", "trouve trouve trouvons trouvez trouvent"),
 )
-LIKING = (LIKE, _verb("prefer", "prefers", "préfère préfère préférons préférez préfèrent"))
-MEETING = (KNOW, SEE, LOOK_FOR, LIKE)
-DOING = (
+PREFERENCE_VERBS = (LIKE, _verb("prefer", "prefers", "préfère préfère préférons préférez préfèrent"))
+PERSON_VERBS = (KNOW, SEE, LOOK_FOR, LIKE)
+ACTIVITY_VERBS = (
     _verb("sing", "sings", "chante chante chantons chantez chantent"),
     _verb("work", "works", "travaille travaille travaillons travaillez travaillent"),
     _verb("sleep", "sleeps", "dors dort dormons dormez dorment"),
 )
-MOVING = (
+MOTION_VERBS = (
     _verb("leave", "leaves", "pars part partons partez partent"),
     _verb("arrive", "arrives", "arrive arrive arrivons arrivez arrivent"),
 )
-OPENING = (
+OPENING_VERBS = (
     _verb("open", "opens", "ouvre ouvre ouvrons ouvrez ouvrent"),
     _verb("close", "closes", "ferme ferme fermons fermez ferment"),
 )
 
-# From here on English beside French, in the notation of `grammar.weave`: words of one label are linked.
+# From here on English beside French, in the notation of `grammar.fill_patterns`: words of one label are linked.
 PRONOUNS: tuple[tuple[str, str, Gender, int], ...] = (
     ("I", "je|j'", "m", JE),
     ("he", "il", "m", IL),
@@ -224,14 +225,14 @@ CITIES = _pairs(
     "Amsterdam = Amsterdam"
 )
 NAMES = _pairs("Anna = Anna, Claire = Claire, Marie = Marie, Louis = Louis, Paul = Paul")
-ADDRESSES = (("sir", "monsieur"), ("madam", "madame"), *NAMES)
+VOCATIVES = (("sir", "monsieur"), ("madam", "madame"), *NAMES)
 GREETINGS = _pairs(
     "good/1 morning/2 = bonjour/12, good/1 evening/2 = bonsoir/12, good/1 night/2 = bonne/1 nuit/2, "
     "hello = salut, goodbye = au revoir, thank you = merci, see you tomorrow/1 = à demain/1"
 )
 WELCOMES = GREETINGS[:2]
 DAYS = _pairs("on Monday = lundi, on Tuesday = mardi, on Friday = vendredi, on Sunday = dimanche")
-MOMENTS = (
+TIME_ADVERBIALS = (
     ("today", "aujourd'hui"),
     ("tomorrow", "demain"),
     ("this/1 morning/2", "ce/1 matin/2"),
@@ -252,7 +253,7 @@ CLOCK = _pairs(
     "twenty/1 past/2 <hour> = <hour> heures/2 vingt/1, five/1 to/2 <hour> = <hour> heures/2 moins/2 cinq/1, "
     "ten/1 to/2 <hour> = <hour> heures/2 moins/2 dix/1, twenty/1 to/2 <hour> = <hour> heures/2 moins/2 vingt/1"
 )
-TWELVES = _pairs("noon = midi, midnight = minuit")
+NOON_AND_MIDNIGHT = _pairs("noon = midi, midnight = minuit")
 DAY_PARTS = _pairs(
     "in/1 the/2 morning/3 = du/12 matin/3, in/1 the/2 afternoon/3 = de/1 l'après-midi/23, "
     "in/1 the/2 evening/3 = du/12 soir/3"

@@ -9,21 +9,21 @@ from itertools import permutations, product
 from nmt_cli.demo import lexicon as words
 from nmt_cli.demo.grammar import (
     Choices,
-    Either,
+    Concatenation,
     Item,
     Nominal,
     Phrase,
     Product,
     clock,
-    counted,
+    fill_patterns,
     noun_phrase,
     number,
-    weave,
+    numeral_phrase,
 )
 from nmt_cli.demo.lexicon import Adjective, Determiner, Noun
 
 
-def _nouns(
+def _noun_phrases(
     determiners: Sequence[Determiner],
     adjectives: Sequence[Sequence[Adjective]],
     nouns: Sequence[Noun],
@@ -33,7 +33,7 @@ def _nouns(
 
 
 def _texts(pairs: Iterable[tuple[str, str]]) -> tuple[Phrase, ...]:
-    return tuple(weave(english, french) for english, french in pairs)
+    return tuple(fill_patterns(english, french) for english, french in pairs)
 
 
 def _kinds(*table: str | tuple[int, *tuple[Choices[Item], ...]]) -> tuple[tuple[int, Choices[Phrase]], ...]:
@@ -48,63 +48,73 @@ def _kinds(*table: str | tuple[int, *tuple[Choices[Item], ...]]) -> tuple[tuple[
             english, french = row.split(" = ")
         else:
             weight, *choices = row
-            kinds.append((weight, Product(partial(weave, english, french), *choices)))
+            kinds.append((weight, Product(partial(fill_patterns, english, french), *choices)))
     return tuple(kinds)
 
 
 # Adjectives before or behind a noun: none, one or two.
-_PLAIN: tuple[tuple[Adjective, ...], ...] = ((),)
-_COLOURED = tuple((a,) for a in words.COLOURS)
+_NO_ADJECTIVES: tuple[tuple[Adjective, ...], ...] = ((),)
+_COLOUR_ADJECTIVES = tuple((a,) for a in words.COLOURS)
 _THING_ADJECTIVES = tuple((a,) for a in (*words.LOOKS, words.GOOD, *words.COLOURS, *words.THING_QUALITIES))
 _PLACE_ADJECTIVES = tuple((a,) for a in (*words.LOOKS, words.GOOD, *words.PLACE_QUALITIES))
-_STRANGER_ADJECTIVES = tuple((a,) for a in (words.YOUNG, words.OLD, words.SMALL, words.BEAUTIFUL, *words.MOODS))
-_RELATION_ADJECTIVES = tuple((a,) for a in (words.YOUNG, words.OLD, words.GOOD, *words.MOODS))
+_STRANGER_ADJECTIVES = tuple(
+    (a,) for a in (words.YOUNG, words.OLD, words.SMALL, words.BEAUTIFUL, *words.PERSON_QUALITIES)
+)
+_RELATION_ADJECTIVES = tuple((a,) for a in (words.YOUNG, words.OLD, words.GOOD, *words.PERSON_QUALITIES))
 _PRAISED_ADJECTIVES = tuple((a,) for a in (*words.LOOKS, words.GOOD))
 _THE = (words.THE, words.THIS)
-_ANY = (*words.DEFINITES, words.A)
-_AFTER_NOT = (*words.DEFINITES, words.NOT_A)
+_DETERMINERS = (*words.DEFINITES, words.A)
+_NEGATED_DETERMINERS = (*words.DEFINITES, words.NOT_A)
 _QUALITIES = (*words.LOOKS, *words.THING_QUALITIES)
 
 # Noun phrases and other parts that several kinds of sentence share.
-_PRONOUNS = tuple(Nominal(weave(en, fr), gender, person) for en, fr, gender, person in words.PRONOUNS)
-_OTHERS = tuple(pronoun for pronoun in _PRONOUNS if pronoun.person in (words.IL, words.ILS))
+_PRONOUNS = tuple(Nominal(fill_patterns(en, fr), gender, person) for en, fr, gender, person in words.PRONOUNS)
+_THIRD_PERSON_PRONOUNS = tuple(pronoun for pronoun in _PRONOUNS if pronoun.person in (words.IL, words.ILS))
 """The pronouns whose French predicate has a certain gender: he, she, they."""
-_PEOPLE = Either(_nouns(_THE, _PLAIN, words.STRANGERS), _nouns(words.POSSESSIVES, _PLAIN, words.RELATIONS))
-_DESCRIBED_PEOPLE = Either(
-    _nouns(_THE, _STRANGER_ADJECTIVES, words.STRANGERS),
-    _nouns(words.POSSESSIVES, _RELATION_ADJECTIVES, words.RELATIONS),
+_PEOPLE = Concatenation(
+    _noun_phrases(_THE, _NO_ADJECTIVES, words.STRANGERS),
+    _noun_phrases(words.POSSESSIVES, _NO_ADJECTIVES, words.RELATIONS),
 )
-_ONE_PERSON = Either(
-    _nouns(_THE, (*_PLAIN, *_STRANGER_ADJECTIVES), words.STRANGERS, (False,)),
-    _nouns(words.POSSESSIVES, (*_PLAIN, *_RELATION_ADJECTIVES), words.RELATIONS, (False,)),
+_DESCRIBED_PEOPLE = Concatenation(
+    _noun_phrases(_THE, _STRANGER_ADJECTIVES, words.STRANGERS),
+    _noun_phrases(words.POSSESSIVES, _RELATION_ADJECTIVES, words.RELATIONS),
 )
-_THE_STRANGERS = _nouns((words.THE,), _PLAIN, words.STRANGERS)
-_THINGS = _nouns(words.DEFINITES, _PLAIN, words.THINGS)
-_DESCRIBED_THINGS = _nouns(words.DEFINITES, _THING_ADJECTIVES, words.THINGS)
-_COLOURED_THINGS = _nouns(words.DEFINITES, _COLOURED, words.THINGS)
-_ANY_THINGS = _nouns(_ANY, _PLAIN, words.THINGS)
-_ANY_DESCRIBED = _nouns(_ANY, _THING_ADJECTIVES, words.THINGS)
-_NO_THINGS = _nouns(_AFTER_NOT, _THING_ADJECTIVES, words.THINGS)
-_PLACES = _nouns(_THE, _PLAIN, words.PLACES, (False,))
-_DESCRIBED_PLACES = _nouns(_THE, _PLACE_ADJECTIVES, words.PLACES)
-_ALL_PLACES = _nouns(_THE, _PLAIN, words.PLACES)
-_SOME_PLACES = _nouns((words.THE,), (*_PLAIN, *_PLACE_ADJECTIVES), words.PLACES)
-_MOMENTS, _CITIES, _ADDRESSES = _texts(words.MOMENTS), _texts(words.CITIES), _texts(words.ADDRESSES)
-_DAYS, _TWELVES, _DEGREES = _texts(words.DAYS), _texts(words.TWELVES), _texts(words.DEGREES)
+_ONE_PERSON = Concatenation(
+    _noun_phrases(_THE, (*_NO_ADJECTIVES, *_STRANGER_ADJECTIVES), words.STRANGERS, (False,)),
+    _noun_phrases(words.POSSESSIVES, (*_NO_ADJECTIVES, *_RELATION_ADJECTIVES), words.RELATIONS, (False,)),
+)
+_THE_STRANGERS = _noun_phrases((words.THE,), _NO_ADJECTIVES, words.STRANGERS)
+_THINGS = _noun_phrases(words.DEFINITES, _NO_ADJECTIVES, words.THINGS)
+_DESCRIBED_THINGS = _noun_phrases(words.DEFINITES, _THING_ADJECTIVES, words.THINGS)
+_COLOURED_THINGS = _noun_phrases(words.DEFINITES, _COLOUR_ADJECTIVES, words.THINGS)
+_ANY_THINGS = _noun_phrases(_DETERMINERS, _NO_ADJECTIVES, words.THINGS)
+_ANY_DESCRIBED = _noun_phrases(_DETERMINERS, _THING_ADJECTIVES, words.THINGS)
+_NO_THINGS = _noun_phrases(_NEGATED_DETERMINERS, _THING_ADJECTIVES, words.THINGS)
+_PLACES = _noun_phrases(_THE, _NO_ADJECTIVES, words.PLACES, (False,))
+_DESCRIBED_PLACES = _noun_phrases(_THE, _PLACE_ADJECTIVES, words.PLACES)
+_ALL_PLACES = _noun_phrases(_THE, _NO_ADJECTIVES, words.PLACES)
+_SOME_PLACES = _noun_phrases((words.THE,), (*_NO_ADJECTIVES, *_PLACE_ADJECTIVES), words.PLACES)
+_TIME_ADVERBIALS, _CITIES, _VOCATIVES = _texts(words.TIME_ADVERBIALS), _texts(words.CITIES), _texts(words.VOCATIVES)
+_DAYS, _NOON_AND_MIDNIGHT, _DEGREES = _texts(words.DAYS), _texts(words.NOON_AND_MIDNIGHT), _texts(words.DEGREES)
 _FEELINGS, _POSITIONS, _WELCOMES = _texts(words.FEELINGS), _texts(words.POSITIONS), _texts(words.WELCOMES)
-_CITY_OR_SOME_PLACE: Choices[Phrase | Nominal] = Either(_CITIES, _SOME_PLACES)
-_CITY_OR_PLACE: Choices[Phrase | Nominal] = Either(_CITIES, _PLACES)
+_CITY_OR_SOME_PLACE: Choices[Phrase | Nominal] = Concatenation(_CITIES, _SOME_PLACES)
+_CITY_OR_PLACE: Choices[Phrase | Nominal] = Concatenation(_CITIES, _PLACES)
 _TWO_TO_99 = Product(number, range(2, 100))
 _CLOCK_TIMES = Product(clock, range(1, 12), words.CLOCK)
-_TIMES = Either(_CLOCK_TIMES, _TWELVES)
+_TIMES = Concatenation(_CLOCK_TIMES, _NOON_AND_MIDNIGHT)
 _ROUTES = tuple(
-    weave("from/1 <here> to/2 <there>", "de|d'/1 <here> à/2 <there>", here, there)
+    fill_patterns("from/1 <here> to/2 <there>", "de|d'/1 <here> à/2 <there>", here, there)
     for here, there in permutations(_CITIES, 2)
 )
-_FEW = tuple(number(value) for value in range(2, 21))
-_WISHES = Either(
-    Product(partial(weave, "<few> tickets/1 to/2 <city>", "<few> billets/1 pour/2 <city>"), _FEW, _CITIES),
-    Product(partial(weave, "a|an/1 table/2 for/3 <few> people/4", "une/1 table/2 pour/3 <few> personnes/4"), _FEW),
+_TWO_TO_20 = tuple(number(value) for value in range(2, 21))
+_WISHES = Concatenation(
+    Product(
+        partial(fill_patterns, "<few> tickets/1 to/2 <city>", "<few> billets/1 pour/2 <city>"), _TWO_TO_20, _CITIES
+    ),
+    Product(
+        partial(fill_patterns, "a|an/1 table/2 for/3 <few> people/4", "une/1 table/2 pour/3 <few> personnes/4"),
+        _TWO_TO_20,
+    ),
 )
 
 KINDS = _kinds(
@@ -112,60 +122,76 @@ KINDS = _kinds(
     "<it> <be:it> <adjective>. = <it> <be:it> <adjective:it>.",
     (2, _THINGS, (*words.LOOKS, *words.COLOURS, *words.THING_QUALITIES)),
     (3, _COLOURED_THINGS, _QUALITIES),
-    (2, _DESCRIBED_PEOPLE, words.MOODS),
-    (1, _OTHERS, words.MOODS),
+    (2, _DESCRIBED_PEOPLE, words.PERSON_QUALITIES),
+    (1, _THIRD_PERSON_PRONOUNS, words.PERSON_QUALITIES),
     "<it> <be:it>/1 not/2 <adjective>. = <it> ne|n'/2 <be:it>/1 pas/2 <adjective:it>.",
     (2, _COLOURED_THINGS, _QUALITIES),
-    (2, _PEOPLE, words.MOODS),
+    (2, _PEOPLE, words.PERSON_QUALITIES),
     "<be:it> <it> <adjective>? = est-ce que|qu' <it> <be:it> <adjective:it>?",
     (2, _COLOURED_THINGS, _QUALITIES),
-    (1, _PEOPLE, words.MOODS),
+    (1, _PEOPLE, words.PERSON_QUALITIES),
     "why/1 <be:it>/2 <it> <adjective>? = pourquoi/1 est-ce/2 que|qu'/2 <it> <be:it>/2 <adjective:it>?",
-    (1, _PEOPLE, words.MOODS),
+    (1, _PEOPLE, words.PERSON_QUALITIES),
     (1, _COLOURED_THINGS, words.THING_QUALITIES),
     "<it> <be:it> <degree> <adjective>. = <it> <be:it> <degree> <adjective:it>.",
     (2, _COLOURED_THINGS, _DEGREES, _QUALITIES),
-    (2, _PEOPLE, _DEGREES, words.MOODS),
+    (2, _PEOPLE, _DEGREES, words.PERSON_QUALITIES),
     "<it> <be:it>/1 more/2 <adjective> than/3 <that>. = <it> <be:it>/1 plus/2 <adjective:it> que|qu'/3 <that>.",
-    (2, _COLOURED_THINGS, words.COMPARED, _THINGS),
+    (2, _COLOURED_THINGS, words.COMPARABLE_QUALITIES, _THINGS),
     "<what>! = <what>!",
-    (3, _nouns((words.WHAT_A,), _PRAISED_ADJECTIVES, (*words.THINGS, *words.PLACES))),
+    (3, _noun_phrases((words.WHAT_A,), _PRAISED_ADJECTIVES, (*words.THINGS, *words.PLACES))),
     # Dealings with things and people
     "<who> <verb:who> <what>. = <who> <verb:who> <what>.",
-    (4, _PRONOUNS, words.DEALING, _ANY_DESCRIBED),
-    (3, _PEOPLE, words.DEALING, _ANY_DESCRIBED),
-    (3, _PRONOUNS, words.DEALING, _nouns(_ANY, tuple(product(words.LOOKS, words.COLOURS)), words.THINGS)),
-    (3, _PRONOUNS, words.DEALING, Product(counted, range(2, 100), (*_PLAIN, *_THING_ADJECTIVES), words.THINGS)),
-    (2, _PRONOUNS, words.LIKING, _DESCRIBED_THINGS),
-    (2, _PRONOUNS, words.MEETING, _DESCRIBED_PEOPLE),
+    (4, _PRONOUNS, words.OBJECT_VERBS, _ANY_DESCRIBED),
+    (3, _PEOPLE, words.OBJECT_VERBS, _ANY_DESCRIBED),
+    (
+        3,
+        _PRONOUNS,
+        words.OBJECT_VERBS,
+        _noun_phrases(_DETERMINERS, tuple(product(words.LOOKS, words.COLOURS)), words.THINGS),
+    ),
+    (
+        3,
+        _PRONOUNS,
+        words.OBJECT_VERBS,
+        Product(numeral_phrase, range(2, 100), (*_NO_ADJECTIVES, *_THING_ADJECTIVES), words.THINGS),
+    ),
+    (2, _PRONOUNS, words.PREFERENCE_VERBS, _DESCRIBED_THINGS),
+    (2, _PRONOUNS, words.PERSON_VERBS, _DESCRIBED_PEOPLE),
     "<who> <verb:who> <what> and <more>. = <who> <verb:who> <what> et <more>.",
-    (2, _PRONOUNS, words.DEALING, _ANY_THINGS, _ANY_THINGS),
+    (2, _PRONOUNS, words.OBJECT_VERBS, _ANY_THINGS, _ANY_THINGS),
     "<who> <often> <verb:who> <what>. = <who> <verb:who> <often> <what>.",
-    (2, _PEOPLE, _texts(words.FREQUENCIES), words.DEALING, _ANY_THINGS),
+    (2, _PEOPLE, _texts(words.FREQUENCIES), words.OBJECT_VERBS, _ANY_THINGS),
     "<who> <don't:who> <verb> <what>. = <who> ne|n' <verb:who> pas <what>.",
-    (3, _PRONOUNS, words.DEALING, _NO_THINGS),
-    (2, _PEOPLE, words.DEALING, _NO_THINGS),
-    (1, _PRONOUNS, words.LIKING, _DESCRIBED_THINGS),
+    (3, _PRONOUNS, words.OBJECT_VERBS, _NO_THINGS),
+    (2, _PEOPLE, words.OBJECT_VERBS, _NO_THINGS),
+    (1, _PRONOUNS, words.PREFERENCE_VERBS, _DESCRIBED_THINGS),
     "<who> never <verb:who> <what>. = <who> ne|n' <verb:who> jamais <what>.",
-    (2, _PRONOUNS, words.DEALING, _NO_THINGS),
+    (2, _PRONOUNS, words.OBJECT_VERBS, _NO_THINGS),
     # Questions and clauses
     "<do:who> <who> <verb> <what>? = est-ce que|qu' <who> <verb:who> <what>?",
-    (3, _PRONOUNS, words.DEALING, _ANY_DESCRIBED),
-    (2, _PEOPLE, words.DEALING, _ANY_DESCRIBED),
-    (1, _PRONOUNS, words.MEETING, _DESCRIBED_PEOPLE),
+    (3, _PRONOUNS, words.OBJECT_VERBS, _ANY_DESCRIBED),
+    (2, _PEOPLE, words.OBJECT_VERBS, _ANY_DESCRIBED),
+    (1, _PRONOUNS, words.PERSON_VERBS, _DESCRIBED_PEOPLE),
     "why/1 <do:who>/2 <who> <verb> <what>? = pourquoi/1 est-ce/2 que|qu'/2 <who> <verb:who> <what>?",
-    (2, _PRONOUNS, words.DEALING, _DESCRIBED_THINGS),
+    (2, _PRONOUNS, words.OBJECT_VERBS, _DESCRIBED_THINGS),
     "<which> <do:who> <who> <verb>? = <which> est-ce que|qu' <who> <verb:who>?",
-    (1, _nouns((words.WHICH,), _THING_ADJECTIVES, words.THINGS), _PRONOUNS, words.DEALING),
+    (1, _noun_phrases((words.WHICH,), _THING_ADJECTIVES, words.THINGS), _PRONOUNS, words.OBJECT_VERBS),
     "<who> <verb:who> <what>? = <who> <verb:who> <what>?",
-    (1, (Nominal(weave("who", "qui"), "m", words.IL),), words.DEALING, _ANY_DESCRIBED),
+    (1, (Nominal(fill_patterns("who", "qui"), "m", words.IL),), words.OBJECT_VERBS, _ANY_DESCRIBED),
     "<who> <verb:who> <person> who <does:person> <what>. = <who> <verb:who> <person> qui <does:person> <what>.",
-    (2, _PRONOUNS, words.MEETING, _THE_STRANGERS, words.DEALING, _THINGS),
+    (2, _PRONOUNS, words.PERSON_VERBS, _THE_STRANGERS, words.OBJECT_VERBS, _THINGS),
     "<who> who/1 <does:who> <what> <be:who>/2 <adjective>. = <who> qui/1 <does:who> <what> <be:who>/2 <adjective:who>.",
-    (2, _THE_STRANGERS, words.DEALING, _THINGS, words.MOODS),
+    (2, _THE_STRANGERS, words.OBJECT_VERBS, _THINGS, words.PERSON_QUALITIES),
     "<what> that/1 <who> <does:who> <be:what>/2 <adjective>. = "
     "<what> que|qu'/1 <who> <does:who> <be:what>/2 <adjective:what>.",
-    (3, _nouns((words.THE,), _COLOURED, words.THINGS), _PRONOUNS, words.DEALING, words.THING_QUALITIES),
+    (
+        3,
+        _noun_phrases((words.THE,), _COLOUR_ADJECTIVES, words.THINGS),
+        _PRONOUNS,
+        words.OBJECT_VERBS,
+        words.THING_QUALITIES,
+    ),
     "where/1 <be:it>/2 <it>? = où/1 <be:it>/2 <it>?",
     (1, _THINGS),
     (2, _DESCRIBED_THINGS),
@@ -177,12 +203,12 @@ KINDS = _kinds(
     (1, _PRONOUNS, _POSITIONS, _SOME_PLACES),
     (2, _DESCRIBED_PLACES, _POSITIONS, _PLACES),
     "there/1 <be:it>/2 <it> <near> <place>. = il/1 y/1 a/2 <it> <near> <place>.",
-    (2, _nouns((words.A,), _THING_ADJECTIVES, words.THINGS), _POSITIONS, _PLACES),
+    (2, _noun_phrases((words.A,), _THING_ADJECTIVES, words.THINGS), _POSITIONS, _PLACES),
     "<be:it>/1 there/2 <it> <near> <place>? = est-ce/1 qu'/1 il/2 y/2 a/1 <it> <near> <place>?",
-    (2, _nouns((words.A,), _PLACE_ADJECTIVES, words.PLACES), _POSITIONS, _PLACES),
+    (2, _noun_phrases((words.A,), _PLACE_ADJECTIVES, words.PLACES), _POSITIONS, _PLACES),
     "<who> <go:who>/1 to/2 <place> <moment>. = <who> <go:who>/1 à/2 <place> <moment>.",
-    (2, _PRONOUNS, _SOME_PLACES, _MOMENTS),
-    (2, _PEOPLE, _CITY_OR_PLACE, _MOMENTS),
+    (2, _PRONOUNS, _SOME_PLACES, _TIME_ADVERBIALS),
+    (2, _PEOPLE, _CITY_OR_PLACE, _TIME_ADVERBIALS),
     "<who> <come:who>/1 from/2 <place>. = <who> <come:who>/1 de|d'/2 <place>.",
     (1, _PRONOUNS, _CITY_OR_SOME_PLACE),
     (1, _PEOPLE, _CITY_OR_PLACE),
@@ -201,28 +227,28 @@ KINDS = _kinds(
     "<who> <be:who> <what>. = <who> <be:who> <what>.",
     (1, _ONE_PERSON, _texts(words.PROFESSIONS)),
     "<who> <verb:who> <moment>. = <who> <verb:who> <moment>.",
-    (1, _PRONOUNS, words.DOING, _MOMENTS),
-    (1, _DESCRIBED_PEOPLE, words.DOING, _MOMENTS),
+    (1, _PRONOUNS, words.ACTIVITY_VERBS, _TIME_ADVERBIALS),
+    (1, _DESCRIBED_PEOPLE, words.ACTIVITY_VERBS, _TIME_ADVERBIALS),
     "<who> <don't:who> <verb> <moment>. = <who> ne|n' <verb:who> pas <moment>.",
-    (1, _PRONOUNS, words.DOING, _MOMENTS),
-    (1, _PEOPLE, words.DOING, _MOMENTS),
+    (1, _PRONOUNS, words.ACTIVITY_VERBS, _TIME_ADVERBIALS),
+    (1, _PEOPLE, words.ACTIVITY_VERBS, _TIME_ADVERBIALS),
     "<do:who> <who> <verb> <moment>? = est-ce que|qu' <who> <verb:who> <moment>?",
-    (1, _PEOPLE, words.DOING, _MOMENTS),
+    (1, _PEOPLE, words.ACTIVITY_VERBS, _TIME_ADVERBIALS),
     # Times and prices
     "<it> <route> <verb:it> at <time>. = <it> <route> <verb:it> à <time>.",
-    (3, _nouns((words.THE,), _PLAIN, words.VEHICLES), _ROUTES, words.MOVING, _TIMES),
+    (3, _noun_phrases((words.THE,), _NO_ADJECTIVES, words.VEHICLES), _ROUTES, words.MOTION_VERBS, _TIMES),
     "<it> <verb:it> at <time> <day>. = <it> <verb:it> à <time> <day>.",
-    (1, _nouns((words.THE,), _PLAIN, words.PLACES), words.OPENING, _TWELVES, _DAYS),
-    (2, _ALL_PLACES, words.OPENING, _CLOCK_TIMES, _DAYS),
+    (1, _noun_phrases((words.THE,), _NO_ADJECTIVES, words.PLACES), words.OPENING_VERBS, _NOON_AND_MIDNIGHT, _DAYS),
+    (2, _ALL_PLACES, words.OPENING_VERBS, _CLOCK_TIMES, _DAYS),
     "what/1 time/2 <do:it>/3 <it> <verb> <moment>? = à/1 quelle/1 heure/2 <verb:it> <it> <moment>?",
-    (1, _nouns(_THE, _PLAIN, words.VEHICLES), words.MOVING, _MOMENTS),
-    (1, _ALL_PLACES, words.OPENING, _MOMENTS),
+    (1, _noun_phrases(_THE, _NO_ADJECTIVES, words.VEHICLES), words.MOTION_VERBS, _TIME_ADVERBIALS),
+    (1, _ALL_PLACES, words.OPENING_VERBS, _TIME_ADVERBIALS),
     "it/1 is/2 <time>. = il/1 est/2 <time>.",
     (1, _TIMES),
     "it/1 is/2 <time> <part>. = il/1 est/2 <time> <part>.",
     (1, _CLOCK_TIMES, _texts(words.DAY_PARTS)),
     "it/1 is/2 <weather> in/3 <city> <moment>. = il/1 fait/2 <weather> à/3 <city> <moment>.",
-    (1, _texts(words.WEATHER), _CITIES, _MOMENTS),
+    (1, _texts(words.WEATHER), _CITIES, _TIME_ADVERBIALS),
     "how/1 much/1 <do:it>/2 <it> cost/2? = combien/1 <cost:it>/2 <it>?",
     (1, _THINGS),
     (3, _DESCRIBED_THINGS),
@@ -230,13 +256,13 @@ KINDS = _kinds(
     (3, _DESCRIBED_THINGS, _TWO_TO_99),
     # Courtesies
     "<greeting>, <address>. = <greeting>, <address>.",
-    (1, _texts(words.GREETINGS), _ADDRESSES),
+    (1, _texts(words.GREETINGS), _VOCATIVES),
     "<greeting>, <address>, how/1 are/2 you/3? = <greeting>, <address>, comment/1 allez-vous/23?",
-    (1, _WELCOMES, _ADDRESSES),
+    (1, _WELCOMES, _VOCATIVES),
     "<greeting>, my/1 name/1 is/1 <name>. = <greeting>, je/1 m'appelle/1 <name>.",
     (1, _WELCOMES, _texts(words.NAMES)),
     "excuse/1 me/1, <address>, where/2 <be:it>/3 <it>? = excusez-moi/1, <address>, où/2 <be:it>/3 <it>?",
-    (3, _ADDRESSES, Either(_PLACES, _DESCRIBED_PLACES)),
+    (3, _VOCATIVES, Concatenation(_PLACES, _DESCRIBED_PLACES)),
     "I/1 would/2 like/2 <it>, please/3. = je/1 voudrais/2 <it>, s'il/3 vous/3 plaît/3.",
     (3, _ANY_DESCRIBED),
     (1, _WISHES),

@@ -22,7 +22,7 @@ from nmt_cli.plots.attention_plot import draw_attention
 from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import NmtError, is_refusal
-from nmt_cli.system.files import remove_made
+from nmt_cli.system.files import remove_paths
 from nmt_cli.translation.translator import Translator
 
 NUM_SAMPLES = 5
@@ -61,7 +61,7 @@ def run_steps(
         train(config)
     except NmtError as error:
         if is_refusal(error):
-            remove_made(made)
+            remove_paths(made)
         raise
     log(f"3. translation: nmt translate {run}/data/test.en --model {run}")
     translator = open_translator()
@@ -91,16 +91,16 @@ def configuration(directory: Path) -> Config:
     """Return the demo's configuration with its files below `directory`."""
     text = resources.files("nmt_cli.demo").joinpath("demo.yaml").read_text(encoding="utf-8")
 
-    def moved(value: Any) -> Any:
+    def relocate(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: moved(inner) for key, inner in value.items()}
+            return {key: relocate(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [moved(inner) for inner in value]
+            return [relocate(inner) for inner in value]
         is_path = isinstance(value, str) and value.startswith("runs/demo")
         return f"{directory}{value.removeprefix('runs/demo')}" if is_path else value
 
     # Moved as values, not as text, so that a directory of any name stays one value.
-    return validate(moved(parse_yaml(text, "demo.yaml")), "demo.yaml")
+    return validate(relocate(parse_yaml(text, "demo.yaml")), "demo.yaml")
 
 
 def _draw(pictures: list[AttentionPicture], directory: Path) -> None:

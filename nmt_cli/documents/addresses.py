@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from nmt_cli.formats.segments import Atom, Kind, as_one, partners
+from nmt_cli.formats.segments import Atom, Kind, closing_tags, join_atoms
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import addresses_of
-from nmt_cli.normalization.placeholders import shown
+from nmt_cli.normalization.placeholders import default_name
 
 
 def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
@@ -22,7 +22,7 @@ def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     if "@" not in text and "://" not in text:
         return list(atoms)
     result = list(atoms)
-    pairs = partners(atoms)
+    pairs = closing_tags(atoms)
     other = pairs | {end: start for start, end in pairs.items()}
     for begin, end in reversed(_parted_addresses(atoms)):
         work.step(10)
@@ -46,7 +46,7 @@ def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
             *result[end[0] + 1 : last + 1],
         ]
         word = "".join(atom.text for atom in whole if atom.kind is Kind.TEXT)
-        result[first : last + 1] = [atom for atom in (before, as_one(whole, shown(word)), after) if atom.raw]
+        result[first : last + 1] = [atom for atom in (before, join_atoms(whole, default_name(word)), after) if atom.raw]
     return result
 
 

@@ -28,7 +28,7 @@ sentence before it."""
 _CLOSING = "\"'»”’)]"
 
 
-def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
+def join_cues(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
     """Yield the segments; timed segments over which one sentence runs are joined into one, with seams between them.
 
     A capital letter at the beginning of a cue begins a sentence. In languages that capitalise nouns, it does so only if
@@ -38,11 +38,11 @@ def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Seg
     beginnings = _small_words(segments) if primary_language(language) in _CAPITAL_NOUNS else None
     for segment in segments:
         if chain and not _continues_sentence(chain, segment, beginnings):
-            yield _joined(chain)
+            yield _join_chain(chain)
             chain = []
         chain.append(segment)
     if chain:
-        yield _joined(chain)
+        yield _join_chain(chain)
 
 
 def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
@@ -56,7 +56,7 @@ def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
 def _continues_sentence(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] | None) -> bool:
     """Return whether the last sentence of a chain of cues continues in the given cue."""
     last = chain[-1]
-    if last.time is None or cue.time is None or last.is_alone or cue.is_alone:
+    if last.time is None or cue.time is None or last.is_self_contained or cue.is_self_contained:
         return False
     lines = [_bare_lines(one) for one in (last, cue)]
     return (
@@ -95,7 +95,7 @@ def _is_end(line: str) -> bool:
     return bare.endswith(_ENDS) or not {")", "]"}.isdisjoint(whole[len(bare) :])
 
 
-def _joined(chain: Sequence[Segment]) -> Segment:
+def _join_chain(chain: Sequence[Segment]) -> Segment:
     if len(chain) == 1:
         return chain[0]
     atoms: list[Atom] = []
@@ -104,4 +104,4 @@ def _joined(chain: Sequence[Segment]) -> Segment:
         atoms += cue.atoms
     seconds = tuple(0.0 if cue.time is None else cue.time[1] - cue.time[0] for cue in chain)
     first, last = chain[0], chain[-1]
-    return Segment(first.start, last.end, tuple(atoms), first.spell, seconds=seconds, parts=tuple(chain))
+    return Segment(first.start, last.end, tuple(atoms), first.escape, seconds=seconds, parts=tuple(chain))

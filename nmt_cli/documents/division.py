@@ -16,7 +16,7 @@ _SHARE = 0.5
 """Cost of a seam where the share of the translation before it differs by 1 from the share of the source before it."""
 
 
-class Shown(NamedTuple):
+class CuePart(NamedTuple):
     """The part of a source sentence that one cue shows."""
 
     seconds: float
@@ -25,28 +25,30 @@ class Shown(NamedTuple):
     """Characters of this part of the source sentence."""
 
 
-def divided(words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int], shown: Sequence[Shown]) -> list[int]:
+def divide_words(
+    words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int], cue_parts: Sequence[CuePart]
+) -> list[int]:
     """Return the index of the target word that follows each seam, found by dynamic programming.
 
     `aligned_to` has the index of the source word of each target word, `seams` the index of the source word that follows
-    each seam, and `shown` the source part of each cue. A word should be in the cue of its source word. A cue that could
-    be read in time should remain so, which weighs more.
+    each seam, and `cue_parts` the source part of each cue. A word should be in the cue of its source word. A cue that
+    could be read in time should remain so, which weighs more.
     """
     if not seams:
         return []
     num_words, num_cues = len(words), len(seams) + 1
     columns = [0, *seams, 1 << 60]
     lengths = [0, *accumulate(len(word) + 1 for word in words)]
-    num_characters = max(1, sum(part.num_characters for part in shown))
+    num_characters = max(1, sum(part.num_characters for part in cue_parts))
     best = [0.0] + [float("inf")] * num_words
     choices: list[list[int]] = []
     share = 0.0
     for cue in range(num_cues):
         first, last = columns[cue], columns[cue + 1]
         wrong = [0, *accumulate(not first <= column < last for column in aligned_to)]
-        share += shown[cue].num_characters / num_characters
+        share += cue_parts[cue].num_characters / num_characters
         away = [_SHARE * abs(length / max(1, lengths[-1]) - share) for length in lengths]
-        best, choice = _best_ends(best, lengths, wrong, away, limit_of(shown[cue]))
+        best, choice = _best_ends(best, lengths, wrong, away, limit_of(cue_parts[cue]))
         choices.append(choice)
     cuts = [num_words]
     for choice in reversed(choices):
@@ -94,7 +96,7 @@ def _best_ends(
     return new, choices
 
 
-def limit_of(shown: Shown) -> float:
+def limit_of(cue_part: CuePart) -> float:
     """Return the number of characters that can be read in time; infinity if the source part already has more."""
-    limit = shown.seconds * MAX_CHARACTERS_PER_SECOND
-    return limit if shown.num_characters <= limit else float("inf")
+    limit = cue_part.seconds * MAX_CHARACTERS_PER_SECOND
+    return limit if cue_part.num_characters <= limit else float("inf")

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
-from nmt_cli.documents.cues import with_cues_joined
-from nmt_cli.documents.division import Shown
-from nmt_cli.documents.po_codes import cut_codes, finder_of, signs_of
+from nmt_cli.documents.cues import join_cues
+from nmt_cli.documents.division import CuePart
+from nmt_cli.documents.segment_codes import cut_codes, finder_of, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
-from nmt_cli.documents.units import Restored, line_of, restored
-from nmt_cli.formats.contents import CONTENTS
-from nmt_cli.formats.encoded_text import EncodedText, document_of, encoded
+from nmt_cli.documents.units import RestoredUnit, line_of, restore_unit
+from nmt_cli.formats.encoded_text import EncodedText, document_of, encode_document
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.recognise import ENDINGS, inner_name, utf16_encoding, why_not_text
-from nmt_cli.formats.segments import Atom, Codes, Content, Edit, Kind, Odd, Segment, State, spliced
-from nmt_cli.formats.work import SEGMENT, Work
-from nmt_cli.normalization.code_finder import ACCELERATORS, habits_of, is_format
-from nmt_cli.system.console import counted, warn
+from nmt_cli.formats.readers import READERS
+from nmt_cli.formats.recognise import ENDINGS, detect_non_text, inner_name, utf16_encoding
+from nmt_cli.formats.segments import Atom, CodeSyntax, Content, Edit, Kind, Segment, State, UnreadablePart, apply_edits
+from nmt_cli.formats.work import SEGMENT_PARTS, Work
+from nmt_cli.normalization.code_finder import ACCELERATORS, find_used_conventions, is_format
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 from nmt_cli.translation.results import Translation
@@ -41,9 +41,9 @@ class DocumentCounts:
 
     segments: int = 0
     sentences: int = 0
-    put_back: int = 0
+    num_repaired: int = 0
     """Segments with a placeholder that the model lost and that was put back."""
-    kept: int = 0
+    num_untranslated: int = 0
     """Segments with a sentence left in the source language because its tags and placeholders could not be kept."""
     empty: int = 0
     """Segments with a sentence left in the source language because its translation is empty."""
@@ -59,25 +59,27 @@ class DocumentCounts:
     def warnings(self) -> list[str]:
         """Return the notes, and the warnings about lost placeholders and untranslated sentences, one string each."""
         found = list(self.notes)
-        if self.put_back:
+        if self.num_repaired:
             found.append(
-                f"in {self.put_back:,} of {counted(self.segments, 'text')} the model lost a placeholder; it was put "
+                f"in {self.num_repaired:,} of {format_count(self.segments, 'text')} the model lost a placeholder; it "
+                "was put "
                 "back in the most likely place"
             )
-        if self.kept:
+        if self.num_untranslated:
             found.append(
-                f"{counted(self.kept, 'text')} {'keeps' if self.kept == 1 else 'keep'} a sentence untranslated, "
+                f"{format_count(self.num_untranslated, 'text')} {'keeps' if self.num_untranslated == 1 else 'keep'} a "
+                "sentence untranslated, "
                 "because its placeholders could not be kept in the translation"
             )
         if self.empty:
             found.append(
-                f"{counted(self.empty, 'text')} {'keeps' if self.empty == 1 else 'keep'} a sentence untranslated, "
+                f"{format_count(self.empty, 'text')} {'keeps' if self.empty == 1 else 'keep'} a sentence untranslated, "
                 "because the model gave an empty translation"
             )
         return found
 
 
-class Translated(NamedTuple):
+class TranslatedDocument(NamedTuple):
     """A document in the target language."""
 
     content: bytes
@@ -102,7 +104,7 @@ def translate_document(
     source_lang: str = "",
     overwrite: bool = False,
     work: Work | None = None,
-) -> Translated:
+) -> TranslatedDocument:
     """Return a document with its text translated and all else as it was.
 
     The ending of `name` tells the format. Where the document declares its language, `target_lang` is written; with
@@ -113,16 +115,16 @@ def translate_document(
             keep translations in another language than `target_lang`.
         KeyError: no format has this ending.
     """
-    kind = CONTENTS[{**ENDINGS, ".txt": "text"}[PurePath(inner_name(name)).suffix.lower()]]
+    kind = READERS[{**ENDINGS, ".txt": "text"}[PurePath(inner_name(name)).suffix.lower()]]
     check_document(name, data)
     document = document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
     content = kind(document, work)
-    text, counts = _in_place(
+    text, counts = _translate_in_place(
         content, translate, split, target_lang=target_lang, source_lang=source_lang, overwrite=overwrite
     )
-    content_bytes, note = encoded(document, text, kind.charset, has_references=kind.HAS_REFERENCES)
+    content_bytes, note = encode_document(document, text, kind.charset, has_references=kind.HAS_REFERENCES)
     counts.notes += [] if note is None else [note]
-    return Translated(content_bytes, counts)
+    return TranslatedDocument(content_bytes, counts)
 
 
 def check_document(name: str, data: bytes) -> None:
@@ -131,11 +133,11 @@ def check_document(name: str, data: bytes) -> None:
         line = data.count(b"\n", 0, MAX_BYTES) + 1
         raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
     head = data[:4096]
-    if utf16_encoding(head) is None and (foreign := why_not_text(head)) is not None and "XLIFF" not in foreign.what:
-        raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
+    if utf16_encoding(head) is None and (foreign := detect_non_text(head)) is not None and "XLIFF" not in foreign.kind:
+        raise InputError(f"{name}:1: is {foreign.kind}, but a document in text is expected here; {foreign.advice}")
 
 
-def _in_place(
+def _translate_in_place(
     content: Content,
     translate: Translate,
     split: Splitter,
@@ -151,7 +153,7 @@ def _in_place(
     document, segments = content.document, []
     num_unfinished = 0
     for segment in content.segments():
-        if segment.state is State.LEFT:
+        if segment.state is State.EXCLUDED:
             continue
         if segment.state is not State.NEW and not overwrite:
             num_unfinished += segment.state is State.UNFINISHED
@@ -159,30 +161,32 @@ def _in_place(
             _refuse_mixture(document, declared.place, declared.name, declared.target, target_lang)
         elif invalid := _INVALID.search(segment.text):
             what = "a zero byte" if invalid[0] == "\0" else "a byte that is not valid in its encoding"
-            content.odd.append(Odd(segment.line, f"has {what}; fix the line"))
+            content.unreadable_parts.append(UnreadablePart(segment.line, f"has {what}; fix the line"))
         else:
             segments.append(segment)
     counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
-    segments = list(with_cues_joined(segments, source_lang))
+    segments = list(join_cues(segments, source_lang))
     num_subflows = sum(segment.has_subflow for segment in segments)
-    found = _translated(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
+    found = _translate_segments(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
     edits = [edit for edits in found.edits for edit in edits]
     if target_lang is not None:
-        edits += content.in_language(target_lang)
+        edits += content.language_edits(target_lang)
     counts.notes += content.notes
     if num_unfinished:
         counts.notes.append(
-            f"{counted(num_unfinished, 'unfinished translation')} {'was' if num_unfinished == 1 else 'were'} left; "
+            f"{format_count(num_unfinished, 'unfinished translation')} {'was' if num_unfinished == 1 else 'were'} "
+            "left; "
             "--overwrite replaces them"
         )
     if num_subflows:
         counts.notes.append(
-            f"{counted(num_subflows, 'text')} {'has' if num_subflows == 1 else 'have'} a footnote or the like inside a "
+            f"{format_count(num_subflows, 'text')} {'has' if num_subflows == 1 else 'have'} a footnote or the like "
+            "inside a "
             "code (sub), which stays in the "
             "source language"
         )
-    counts.notes += _odd_notes(content.odd)
-    return spliced(document.text, edits), counts
+    counts.notes += _odd_notes(content.unreadable_parts)
+    return apply_edits(document.text, edits), counts
 
 
 def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str, target_lang: str | None) -> None:
@@ -203,14 +207,14 @@ def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str,
         )
 
 
-def _odd_notes(odd: Sequence[Odd]) -> list[str]:
+def _odd_notes(unreadable_parts: Sequence[UnreadablePart]) -> list[str]:
     """Return a note for each kind of unreadable part, with its first line and the number of others."""
     lines: dict[str, list[int]] = {}
-    for line, what in sorted(odd):
+    for line, what in sorted(unreadable_parts):
         lines.setdefault(what, []).append(line)
     notes = []
     for what, some in lines.items():
-        others = f" and {counted(len(some) - 1, 'other')}" if some[1:] else ""
+        others = f" and {format_count(len(some) - 1, 'other')}" if some[1:] else ""
         notes.append(f"line {some[0]:,}{others}, left as it is: {what}")
     return notes
 
@@ -226,7 +230,7 @@ def translate_page(
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
     page = Page(EncodedText("q", text, "utf-8"), work)
-    return _in_place(page, translate, split, target_lang=target_lang)[0]
+    return _translate_in_place(page, translate, split, target_lang=target_lang)[0]
 
 
 def translate_paragraphs(
@@ -246,17 +250,17 @@ def translate_paragraphs(
     work = work or Work()
     segments = []
     for paragraph in paragraphs:
-        work.count(1 + SEGMENT)
+        work.count(1 + SEGMENT_PARTS)
         segments.append(Segment(0, len(paragraph), (Atom(paragraph, paragraph),)))
-    edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=keeps_codes)
+    edits, sentences = _translate_segments(segments, translate, split, counts, work, keeps_codes=keeps_codes)
     found = []
     for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
-        text = spliced(paragraph, edit)
+        text = apply_edits(paragraph, edit)
         found.append(Paragraph("", [("", one) for _, one in own]) if text.isspace() else Paragraph(text, own))
     return found
 
 
-class _Segments(NamedTuple):
+class _TranslatedSegments(NamedTuple):
     """The translations of segments, as edits of the document and as sentences."""
 
     edits: list[list[Edit]]
@@ -265,7 +269,7 @@ class _Segments(NamedTuple):
     """Sentences of each segment, as in `Paragraph.sentences`."""
 
 
-def _translated(
+def _translate_segments(
     segments: Sequence[Segment],
     translate: Translate,
     split: Splitter,
@@ -274,7 +278,7 @@ def _translated(
     *,
     keeps_codes: bool,
     content: Content | None = None,
-) -> _Segments:
+) -> _TranslatedSegments:
     """Return the edits and the sentences of each segment; all sentences are translated in one call, equal ones once.
 
     With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays untranslated.
@@ -282,8 +286,8 @@ def _translated(
     """
     is_document = content is not None and content.HAS_CODES  # else it is text, as paragraphs are
     content = content or Content(EncodedText("", "", "utf-8"), work)
-    habits = habits_of(map(_text_of, segments)) if keeps_codes else None
-    if habits and is_document and any(segment.codes in (Codes.PAGE, Codes.TEXT) for segment in segments):
+    habits = find_used_conventions(map(_text_of, segments)) if keeps_codes else None
+    if habits and is_document and any(segment.codes in (CodeSyntax.PAGE, CodeSyntax.TEXT) for segment in segments):
         habits -= ACCELERATORS  # pages and subtitles have no menus
     items: dict[int, list[Item]] = {}
     atoms: dict[int, tuple[Atom, ...]] = {}
@@ -315,29 +319,29 @@ def _translated(
     counts.sentences += len(units)
     assembly = _Assembly(content, items, atoms, found, counts, work, habits, is_document=is_document)
     edits = []
-    lost = {id(segment) for segment in segments if is_document and assembly.is_lost(segment)}
+    lost = {id(segment) for segment in segments if is_document and assembly.is_untranslated(segment)}
     written = {id(segment.group) for segment in segments if segment.group is not None and id(segment) not in lost}
     for segment in segments:
         work.check()
-        chunks = assembly.of(segment)
+        chunks = assembly.assemble(segment)
         is_left = id(segment) in lost and id(segment.group) not in written
-        edits.append([] if is_left else list(_put(content, segment, chunks)))
-    return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
+        edits.append([] if is_left else list(_segment_edits(content, segment, chunks)))
+    return _TranslatedSegments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
 
 
 def _text_of(segment: Segment) -> str:
     """Return the text that may show the placeholder conventions of its document; empty if its flags tell them."""
-    if any(map(is_format, segment.syntax)):
+    if any(map(is_format, segment.format_flags)):
         return ""
     return "".join(atom.text for atom in segment.atoms if atom.kind is Kind.TEXT)
 
 
-def _put(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+def _segment_edits(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
     """Yield the edits that write the translation of a segment, or of each of its joined parts, into the document."""
     if not segment.parts:
-        yield from content.put(segment, chunks)
+        yield from content.translation_edits(segment, chunks)
     for part, chunk in zip(segment.parts, chunks if segment.parts else (), strict=True):
-        yield from content.put(part, [chunk])
+        yield from content.translation_edits(part, [chunk])
 
 
 class _Assembly:
@@ -366,14 +370,14 @@ class _Assembly:
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
         """By the `id` of each segment, its sentences as the document has them now, with their translations."""
 
-    def is_lost(self, segment: Segment) -> bool:
+    def is_untranslated(self, segment: Segment) -> bool:
         """Return whether a segment has no tags or placeholders, and the translations of all its sentences are empty."""
         if any(atom.kind not in (Kind.TEXT, Kind.BREAK, Kind.SEAM) for atom in self._atoms[id(segment)]):
             return False
         units = [item for item in self._items[id(segment)] if isinstance(item, Unit)]
         return bool(units) and not any(self._translations[id(unit)].text.strip() for unit in units)
 
-    def of(self, segment: Segment) -> list[str]:
+    def assemble(self, segment: Segment) -> list[str]:
         """Return the translated text of a segment, cut at its seams into one string for each cue."""
         chunks: list[list[str]] = [[]]
         num_lost = num_kept = num_empty = 0
@@ -395,34 +399,34 @@ class _Assembly:
             num_lost += found.num_lost
             chunks[-1].append(found.chunks[0])
             chunks += [[chunk] for chunk in found.chunks[1:]]
-        self._counts.put_back += num_lost > 0
-        self._counts.kept += num_kept > 0
+        self._counts.num_repaired += num_lost > 0
+        self._counts.num_untranslated += num_kept > 0
         self._counts.empty += num_empty > 0
         return list(map("".join, chunks))
 
     def _raw(self, atom: Atom) -> str:
         for inner in atom.inner:
             if id(inner) not in self._attributes:
-                self._attributes[id(inner)] = list(self._content.put(inner, self.of(inner)))
-        return spliced(atom.raw, [edit for one in atom.inner for edit in self._attributes[id(one)]])
+                self._attributes[id(inner)] = list(self._content.translation_edits(inner, self.assemble(inner)))
+        return apply_edits(atom.raw, [edit for one in atom.inner for edit in self._attributes[id(one)]])
 
-    def _restored(self, unit: Unit, segment: Segment, chunk: int, lengths: Sequence[int]) -> Restored | None:
+    def _restored(self, unit: Unit, segment: Segment, chunk: int, lengths: Sequence[int]) -> RestoredUnit | None:
         line = line_of(unit, self._raw, self._work)
         translation = self._translations[id(unit)]
         if translation.text == line.text:
             return self._left_unchanged(unit)
         if self._habits is None or (line.is_plain and not self._is_document):
-            return Restored([translation.text], 0)
+            return RestoredUnit([translation.text], 0)
         if not translation.text.strip():  # a line without text would end a cue, and a message would count as new
             return None
-        shown = []
+        cue_parts = []
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
-            shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
+            cue_parts.append(CuePart(seconds * length / max(1, lengths[chunk + number]), length))
         signs = signs_of(segment, self._atoms[id(segment)])
-        return restored(line, translation, segment.spell, shown, signs, finder_of(segment, self._habits))
+        return restore_unit(line, translation, segment.escape, cue_parts, signs, finder_of(segment, self._habits))
 
-    def _left_unchanged(self, unit: Unit) -> Restored:
+    def _left_unchanged(self, unit: Unit) -> RestoredUnit:
         """Return a sentence untranslated, as the document spells it, because its translation is unusable or equal."""
         chunks: list[list[str]] = [[]]
         for atom in unit.atoms:
@@ -430,7 +434,7 @@ class _Assembly:
                 chunks.append([])
             else:
                 chunks[-1].append(self._raw(atom))
-        return Restored(list(map("".join, chunks)), 0)
+        return RestoredUnit(list(map("".join, chunks)), 0)
 
 
 def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
@@ -439,6 +443,6 @@ def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
     for atom in atoms:
         if atom.kind is Kind.SEAM:
             lengths.append(0)
-        elif atom.is_shown:
+        elif atom.is_visible:
             lengths[-1] += len(atom.text)
     return lengths

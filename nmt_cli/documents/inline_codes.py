@@ -12,24 +12,24 @@ from nmt_cli.formats.references import unescape
 from nmt_cli.formats.segments import Atom, Kind
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import CodeFinder
-from nmt_cli.normalization.conventions import REFERENCE
-from nmt_cli.normalization.placeholders import shown
+from nmt_cli.normalization.conventions import CHARACTER_REFERENCE
+from nmt_cli.normalization.placeholders import default_name
 from nmt_cli.text.line import CodeKind
 
-ANY = CodeFinder()
+DEFAULT_FINDER = CodeFinder()
 """Finder of tags and placeholders for any text, without flags or habits."""
-_REFERENCE = re.compile(REFERENCE)
+_REFERENCE = re.compile(CHARACTER_REFERENCE)
 _KINDS = {
     CodeKind.OPEN: Kind.OPEN,
     CodeKind.CLOSE: Kind.CLOSE,
-    CodeKind.ALONE: Kind.ALONE,
+    CodeKind.STANDALONE: Kind.STANDALONE,
     CodeKind.LINE_END: Kind.BREAK,
-    CodeKind.ACCELERATOR: Kind.KEY,
+    CodeKind.ACCELERATOR: Kind.ACCELERATOR,
 }
 
 
-def with_codes(
-    atoms: Iterable[Atom], finder: CodeFinder = ANY, *, work: Work, has_line_ends: bool = True
+def split_codes(
+    atoms: Iterable[Atom], finder: CodeFinder = DEFAULT_FINDER, *, work: Work, has_line_ends: bool = True
 ) -> tuple[Atom, ...]:
     """Return the atoms with each tag and placeholder in their text as an atom of its own.
 
@@ -44,7 +44,7 @@ def with_codes(
             continue
         for code in _cut_out(run, finder, work):
             is_line_end = code.kind is Kind.BREAK and not has_line_ends
-            result.append(Atom(code.raw, "", Kind.ALONE) if is_line_end else code)
+            result.append(Atom(code.raw, "", Kind.STANDALONE) if is_line_end else code)
         run = []
         if atom is not None:
             result.append(atom)
@@ -95,9 +95,9 @@ def _as_code(raw: str, text: str, kind: CodeKind, name: str) -> Atom:
     # A blank may be lost, and as a placeholder it would hold two words together.
     if _REFERENCE.fullmatch(text) and unescape(text).isspace():
         return Atom(raw, unescape(text))
-    return Atom(raw, shown(text), Kind.PLACEHOLDER)
+    return Atom(raw, default_name(text), Kind.PLACEHOLDER)
 
 
-def untranslated(atom: Atom) -> Atom:
+def untranslated_atom(atom: Atom) -> Atom:
     """Return a protected atom as a placeholder, or as a tag that encloses nothing if it has no text."""
-    return Atom(atom.raw, shown(atom.text), Kind.PLACEHOLDER if atom.text.strip() else Kind.ALONE)
+    return Atom(atom.raw, default_name(atom.text), Kind.PLACEHOLDER if atom.text.strip() else Kind.STANDALONE)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from nmt_cli.formats.segments import Atom, Kind, partners
-from nmt_cli.formats.work import SENTENCE, Work
+from nmt_cli.formats.segments import Atom, Kind, closing_tags
+from nmt_cli.formats.work import SENTENCE_PARTS, Work
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
 Splitter = Callable[[str], Sequence[str]]
 """Function that splits a text into sentences; joined, they are the text again."""
-_AT_EDGES = (Kind.ALONE, Kind.SEAM)
+_AT_EDGES = (Kind.STANDALONE, Kind.SEAM)
 _AT_ONCE, _AT_MOST = 50_000, 800_000
 """Characters that are given to the splitter at once, and the limit to which this number grows for a long sentence. A
 longer sentence is cut: nothing can stop the splitter, and no other thread runs meanwhile."""
@@ -60,7 +60,7 @@ def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the sentences of a text and the atoms between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
-    for atom in _paired(_merged(atoms), work):
+    for atom in _break_unpaired_tags(_merged(atoms), work):
         work.step()
         if atom.kind is Kind.BREAK:
             items += [*_items_of_run(run, split, work), atom]
@@ -76,13 +76,13 @@ def _merged(atoms: Iterable[Atom]) -> list[Atom]:
     for atom in atoms:
         last = merged[-1] if merged else None
         if last is not None and last.kind is Kind.OPEN and atom.kind is Kind.CLOSE and last.text == atom.text:
-            merged[-1] = Atom(last.raw + atom.raw, "", Kind.ALONE, last.inner)
+            merged[-1] = Atom(last.raw + atom.raw, "", Kind.STANDALONE, last.inner)
         else:
             merged.append(atom)
     return merged
 
 
-def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
+def _break_unpaired_tags(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with each tag that is not paired, or whose partner is beyond a break, turned into a break.
 
     A tag whose name is never opened or never closed, as in `Usage: open <file>`, becomes one that encloses nothing.
@@ -90,7 +90,7 @@ def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     ends = {kind: {atom.text for atom in atoms if atom.kind is kind} for kind in (Kind.OPEN, Kind.CLOSE)}
     paired = ends[Kind.OPEN] & ends[Kind.CLOSE]
     result = [
-        Atom(atom.raw, "", Kind.ALONE, atom.inner)
+        Atom(atom.raw, "", Kind.STANDALONE, atom.inner)
         if atom.kind in (Kind.OPEN, Kind.CLOSE) and atom.text not in paired
         else atom
         for atom in atoms
@@ -98,23 +98,23 @@ def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     while True:
         work.step(len(atoms))
         breaks = list(accumulate((atom.kind is Kind.BREAK for atom in result), initial=0))
-        pairs = partners(result).items()
+        pairs = closing_tags(result).items()
         kept = {place for pair in pairs if breaks[pair[0]] == breaks[pair[1]] for place in pair}
         alone = [i for i, atom in enumerate(result) if atom.kind in (Kind.OPEN, Kind.CLOSE) and i not in kept]
         if not alone:
             return result
         for place in alone:  # which may part others
-            result[place] = fixed(result[place])
+            result[place] = as_break(result[place])
 
 
-def fixed(atom: Atom) -> Atom:
+def as_break(atom: Atom) -> Atom:
     """Return an atom as a break, which stays where it is and which no sentence crosses."""
     return Atom(atom.raw, "", Kind.BREAK, atom.inner)
 
 
 def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the sentences of atoms without a break, and the atoms between; tags around several become breaks."""
-    text = "".join(atom.shown for atom in run)
+    text = "".join(atom.visible_text for atom in run)
     if not any(character.isalpha() for atom in run if atom.kind is Kind.TEXT for character in atom.text):
         return list(run)
     work.step(len(run))
@@ -123,18 +123,18 @@ def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item
     atom_ends = [*_atom_ends(atoms, ends), len(atoms)]
     split_pairs = {
         place
-        for first, last in partners(atoms).items()
+        for first, last in closing_tags(atoms).items()
         if bisect_right(atom_ends, first) != bisect_right(atom_ends, last)
         for place in (first, last)
     }
     if split_pairs:
         return items_of(
-            [fixed(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split, work
+            [as_break(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split, work
         )
     items: list[Item] = []
     for start, end in pairwise([0, *atom_ends]):
-        work.count(SENTENCE)
-        items += _trimmed(atoms[start:end])
+        work.count(SENTENCE_PARTS)
+        items += _trim_edges(atoms[start:end])
     return items
 
 
@@ -163,7 +163,7 @@ def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
     cut: list[Atom] = []
     position, waiting = 0, list(reversed(ends))
     for atom in atoms:
-        end = position + len(atom.shown)
+        end = position + len(atom.visible_text)
         while waiting and waiting[-1] <= position:
             waiting.pop()
         taken = 0
@@ -186,7 +186,7 @@ def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
 
 def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
     """Yield the index of the atom after each sentence; tags that close at its end belong to it."""
-    places = list(accumulate((len(atom.shown) for atom in atoms), initial=0))
+    places = list(accumulate((len(atom.visible_text) for atom in atoms), initial=0))
     number = 0
     for end in ends:
         while number < len(atoms) and places[number + 1] < end:
@@ -197,7 +197,7 @@ def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
         yield number
 
 
-def _trimmed(atoms: Sequence[Atom]) -> list[Item]:
+def _trim_edges(atoms: Sequence[Atom]) -> list[Item]:
     """Return a sentence as a unit, with the white space and tags at its edges, and tags around all of it, as atoms.
 
     A sentence without letters gives atoms only.
@@ -205,7 +205,7 @@ def _trimmed(atoms: Sequence[Atom]) -> list[Item]:
     before: list[Item] = []
     after: list[Item] = []
     middle = [atom for whole in atoms for atom in _white_space_apart(whole)]
-    pairs = partners(middle)
+    pairs = closing_tags(middle)
     start, end = 0, len(middle)
     while start < end:
         first, last = middle[start], middle[end - 1]

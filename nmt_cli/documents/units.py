@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from nmt_cli.documents.division import Shown, divided
+from nmt_cli.documents.division import CuePart, divide_words
 from nmt_cli.documents.sentences import Unit
-from nmt_cli.formats.segments import Atom, Kind, partners
+from nmt_cli.formats.segments import Atom, Kind, closing_tags
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import CodeFinder, may_have_codes
-from nmt_cli.normalization.conventions import REFERENCE
-from nmt_cli.normalization.placeholder_names import Names
-from nmt_cli.normalization.placeholders import Placeholders, put_back, shown
-from nmt_cli.normalization.placing import Words, in_order
-from nmt_cli.normalization.tags import Reading, Tagged, Tags
+from nmt_cli.normalization.conventions import CHARACTER_REFERENCE
+from nmt_cli.normalization.placeholder_names import NameFinder
+from nmt_cli.normalization.placeholders import Placeholders, default_name, restore_placeholders
+from nmt_cli.normalization.placing import AlignedWords, monotonic_alignment
+from nmt_cli.normalization.tags import RemovedCodes, TaggedLine, Tags
 from nmt_cli.text import translation as texts
 from nmt_cli.text.alignment import MAX_WEIGHTS
 from nmt_cli.text.edits import Change, Edits, Span, word_spans
-from nmt_cli.text.line import Code, CodeKind, Undo
+from nmt_cli.text.line import Code, CodeKind, UndoRecord
 from nmt_cli.text.line import Line as ReadLine
 from nmt_cli.translation.results import Translation
 
@@ -40,18 +40,18 @@ searched."""
 _KINDS = {
     Kind.OPEN: CodeKind.OPEN,
     Kind.CLOSE: CodeKind.CLOSE,
-    Kind.ALONE: CodeKind.ALONE,
-    Kind.KEY: CodeKind.ACCELERATOR,
+    Kind.STANDALONE: CodeKind.STANDALONE,
+    Kind.ACCELERATOR: CodeKind.ACCELERATOR,
     Kind.PLACEHOLDER: CodeKind.PLACEHOLDER,
 }
 _TAGS, _PLACEHOLDERS = Tags(), Placeholders()
-_REFERENCE = re.compile(REFERENCE)
+_REFERENCE = re.compile(CHARACTER_REFERENCE)
 _QUOTES = ("'", '"')
 _SIGNS = "%{}<>"
 """Signs that may form a placeholder; they stay in a translation only if the source has them as text."""
 
 
-class Restored(NamedTuple):
+class RestoredUnit(NamedTuple):
     """A unit in the target language."""
 
     chunks: list[str]
@@ -64,7 +64,7 @@ class Restored(NamedTuple):
 class Line:
     """The line of a unit: the text that the model sees, and the places of all else in it."""
 
-    read: ReadLine
+    model_line: ReadLine
     seams: tuple[int, ...]
     """Offset of each seam, the border of two subtitle cues, in the text that the model reads."""
     names: tuple[str, ...]
@@ -77,12 +77,12 @@ class Line:
     @property
     def text(self) -> str:
         """Text for the model."""
-        return self.read.text
+        return self.model_line.text
 
     @property
     def is_plain(self) -> bool:
         """True if the unit has no seams, and the model reads all of it as it is."""
-        return not self.read.undos and not self.seams
+        return not self.model_line.undo_records and not self.seams
 
 
 def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
@@ -91,7 +91,7 @@ def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
     codes: list[Code] = []
     seams: list[int] = []
     place, ends_with_blank = 0, True
-    closing = partners(unit.atoms)
+    closing = closing_tags(unit.atoms)
     opening = {end: start for start, end in closing.items()}
     source, quotes = list[str](), set[tuple[str, str]]()
     for number, atom in enumerate(unit.atoms):
@@ -102,12 +102,12 @@ def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
             pair = number if number in closing else opening.get(number)
             name = "" if pair is None else str(pair)
             if atom.kind is Kind.PLACEHOLDER:
-                name = "" if atom.text == shown(written) and not written.startswith("<") else atom.text
+                name = "" if atom.text == default_name(written) and not written.startswith("<") else atom.text
             ends_with_blank = False
             codes.append(Code(place, place + len(written), _KINDS[atom.kind], name))
             parts.append(written)
         else:
-            text = re.sub(r"\s+", " ", atom.shown)
+            text = re.sub(r"\s+", " ", atom.visible_text)
             text = text[1:] if ends_with_blank and text.startswith(" ") else text
             if atom.kind is Kind.SEAM:
                 seams.append(place)
@@ -122,33 +122,35 @@ def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
     line = ReadLine.of(text, codes=codes)
     for step in (_TAGS, _PLACEHOLDERS):
         line = step.read(line)
-    for undo in line.undos:
+    for undo in line.undo_records:
         seams = [undo.edits.new_span(seam, seam)[0] for seam in seams]
     names = tuple(one.name for one in _undo_of(line, _PLACEHOLDERS.name).data)
     return Line(line, tuple(seams), names, "".join(source), tuple(sorted(quotes)))
 
 
-def _undo_of(line: ReadLine, name: str) -> Undo:
+def _undo_of(line: ReadLine, name: str) -> UndoRecord:
     """Return the record by which a step can be undone; an empty record if the step changed nothing."""
     is_first = name == _TAGS.name
-    nothing = Undo(name, Edits.none(line.raw if is_first else line.text), Tagged(()) if is_first else ())
-    return next((undo for undo in line.undos if undo.step == name), nothing)
+    nothing = UndoRecord(
+        name, Edits.identity(line.raw if is_first else line.text), RemovedCodes(()) if is_first else ()
+    )
+    return next((undo for undo in line.undo_records if undo.step == name), nothing)
 
 
-def restored(
+def restore_unit(
     line: Line,
     translation: Translation,
-    spell: Callable[[str], str],
-    shown: Sequence[Shown],
+    escape: Callable[[str], str],
+    cue_parts: Sequence[CuePart],
     signs: str = "",
     finder: CodeFinder | None = None,
-) -> Restored | None:
+) -> RestoredUnit | None:
     """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
 
-    It also keeps the placeholders in terms of a glossary. `spell` returns a text as the document spells it. `shown` has
-    the time and the length of each part between the seams; it is empty without seams. `signs` are signs, such as `%`,
-    that the translation may have though the line lacks them. `finder` finds the tags and placeholders that the
-    translation must have as often as the source.
+    It also keeps the placeholders in terms of a glossary. `escape` returns a text as the document spells it.
+    `cue_parts` has the time and the length of each part between the seams; it is empty without seams. `signs` are
+    signs, such as `%`, that the translation may have though the line lacks them. `finder` finds the tags and
+    placeholders that the translation must have as often as the source.
     """
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
     num_words = len(translation.text.split())
@@ -159,12 +161,12 @@ def restored(
     finder = (finder or CodeFinder()).counted()
     if signs and "%" not in line.source + brought:
         finder = replace(finder, is_text=True)
-    expected = finder.counts(line.source) + finder.counts(spell(brought))
+    expected = finder.counts(line.source) + finder.counts(escape(brought))
     own = _UnexpectedCodes(line, finder, finder.counts(brought))
     found = texts.Translation(line.text, translation.text, alignment=translation.alignment)
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
-        done = _Writer(line, found, spell, own, allowed).restored(shown)
+        done = _Writer(line, found, escape, own, allowed).write(cue_parts)
         whole = " ".join(done.chunks)
         if whole.strip() and finder.counts(whole) in (expected, expected + own.parted):
             return done
@@ -176,7 +178,7 @@ class _UnexpectedCodes:
 
     def __init__(self, line: Line, finder: CodeFinder, brought: Counter[str]) -> None:
         """Expect the placeholders of the line, and `brought`, the counts of those in terms of a glossary."""
-        names, counts = Names(set(line.names)), finder.counts(line.source)
+        names, counts = NameFinder(set(line.names)), finder.counts(line.source)
         # Text of the document may look like a reference only where references are placeholders.
         has_references = any(map(_REFERENCE.fullmatch, line.names))
         self._finder = replace(finder, references="last") if has_references else finder
@@ -191,7 +193,7 @@ class _UnexpectedCodes:
         self.signs = "".join([*parts, line.text[position:]])
         """The text of the line without its placeholders; the signs in it may be in the translation too."""
 
-    def of(self, text: str, kept: Sequence[Span], allowed: str) -> Iterator[Span]:
+    def spans(self, text: str, kept: Sequence[Span], allowed: str) -> Iterator[Span]:
         """Yield the spans of a translation that must be removed.
 
         `kept` has the spans of placeholders that are dealt with already, in order; `allowed` the signs that may stay.
@@ -232,38 +234,42 @@ class _Writer:
     """Writes a translation as its document spells it."""
 
     line: Line
-    found: texts.Translation
-    spell: Callable[[str], str]
+    translation: texts.Translation
+    escape: Callable[[str], str]
     unexpected: _UnexpectedCodes
     allowed: str
 
-    def restored(self, shown: Sequence[Shown]) -> Restored:
+    def write(self, cue_parts: Sequence[CuePart]) -> RestoredUnit:
         """Return the translation with the tags and placeholders of its line, cut at the seams."""
-        undo = _undo_of(self.line.read, _PLACEHOLDERS.name)
-        changes, num_lost = put_back(undo, self.found, self._unexpected)
-        found = self.found.undone(undo, changes)
+        undo = _undo_of(self.line.model_line, _PLACEHOLDERS.name)
+        changes, num_lost = restore_placeholders(undo, self.translation, self._unexpected)
+        translation = self.translation.undo_step(undo, changes)
         codes = _places_of(changes, undo.edits.old)
-        undo = _undo_of(self.line.read, _TAGS.name)
+        undo = _undo_of(self.line.model_line, _TAGS.name)
         if self.line.seams:
-            chunks = self._chunks(undo, found, codes, shown)
+            chunks = self._chunks(undo, translation, codes, cue_parts)
         else:
-            chunks = [self._written(found.text, (0, len(found.text)), _TAGS.undo(undo, found), codes)]
-        return Restored(chunks, num_lost)
+            chunks = [
+                self._write_span(translation.text, (0, len(translation.text)), _TAGS.undo(undo, translation), codes)
+            ]
+        return RestoredUnit(chunks, num_lost)
 
     def _unexpected(self, text: str, kept: Sequence[Span]) -> Iterable[Span]:
-        return self.unexpected.of(text, kept, self.allowed)
+        return self.unexpected.spans(text, kept, self.allowed)
 
-    def _chunks(self, undo: Undo, found: texts.Translation, codes: Sequence[Span], shown: Sequence[Shown]) -> list[str]:
+    def _chunks(
+        self, undo: UndoRecord, translation: texts.Translation, codes: Sequence[Span], cue_parts: Sequence[CuePart]
+    ) -> list[str]:
         """Return the part of the translation for each cue, with the tags that this cue had in the source."""
-        alignment = found.alignment or in_order(found.source, found.text)
-        reading = Reading.of(undo.edits, undo.data, alignment)
-        words = reading.words_of(found, alignment)
+        alignment = translation.alignment or monotonic_alignment(translation.source, translation.text)
+        reading = TaggedLine.of(undo.edits, undo.data, alignment)
+        words = reading.align_words(translation, alignment)
         last_unit = max(len(reading.units) - 1, 0)
         aligned_to = [looks if looks >= 0 else last_unit for looks in words.aligned_to]
         ends = [end for _, end in reading.units]
         seams = [bisect_right(ends, seam) for seam in self._seams()]
         written = [words.written(row) for row in range(len(words.spans))]
-        cuts = [0, *divided(written, aligned_to, seams, shown), len(written)]
+        cuts = [0, *divide_words(written, aligned_to, seams, cue_parts), len(written)]
         columns = [0, *seams, len(reading.units)]
         chunks = []
         for part, (begin, end) in enumerate(pairwise(cuts)):
@@ -272,18 +278,20 @@ class _Writer:
             tags = [tag for tag in reading.tags if first <= tag.start and (tag.start < last or is_last)]
             inside = [min(max(column, first), max(first, last - 1)) for column in aligned_to[begin:end]]
             spans = words.spans[begin:end]
-            place = spans[0][0] if spans else words.spans[begin][0] if begin < len(words.spans) else len(found.text)
+            place = (
+                spans[0][0] if spans else words.spans[begin][0] if begin < len(words.spans) else len(translation.text)
+            )
             around = (place, spans[-1][1] if spans else place)
-            own = Words(found.text, spans, inside, words.solid, around[1])
-            chunks.append(self._written(found.text, around, reading.by_attention(own, tags), codes))
+            own = AlignedWords(translation.text, spans, inside, words.atomic_spans, around[1])
+            chunks.append(self._write_span(translation.text, around, reading.attention_changes(own, tags), codes))
         return chunks
 
     def _seams(self) -> list[int]:
         """Return the offsets of the seams in the line with placeholders written as in the document."""
-        back = _undo_of(self.line.read, _PLACEHOLDERS.name).edits.inverse()
+        back = _undo_of(self.line.model_line, _PLACEHOLDERS.name).edits.inverse()
         return [back.new_span(seam, seam)[0] for seam in self.line.seams]
 
-    def _written(self, text: str, span: Span, changes: Iterable[Change], codes: Sequence[Span]) -> str:
+    def _write_span(self, text: str, span: Span, changes: Iterable[Change], codes: Sequence[Span]) -> str:
         """Return a span of a translation as the document spells it.
 
         `changes`, such as insertions of tags, are made; the placeholders at the spans `codes` are copied unchanged.
@@ -295,15 +303,15 @@ class _Writer:
         ]
         parts, position = [], span[0]
         for change in sorted([*changes, *kept], key=lambda one: (one.begin, one.end)):
-            parts += [self._spelled(text[position : change.begin]), change.text]
+            parts += [self._escape_text(text[position : change.begin]), change.text]
             position = max(position, change.end)
-        return "".join([*parts, self._spelled(text[position : span[1]])])
+        return "".join([*parts, self._escape_text(text[position : span[1]])])
 
-    def _spelled(self, text: str) -> str:
+    def _escape_text(self, text: str) -> str:
         for raw, quote in self.line.quotes:
-            if self.spell("\\" + quote) == raw:  # with a backslash in the text itself
+            if self.escape("\\" + quote) == raw:  # with a backslash in the text itself
                 text = text.replace(quote, "\\" + quote)
-        return self.spell(text)
+        return self.escape(text)
 
 
 def _places_of(changes: Sequence[Change], source: str) -> list[Span]:

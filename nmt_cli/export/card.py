@@ -35,7 +35,7 @@ Lines = Iterator[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class EvaluationScores:
     """The scores of one test set, from the report of `nmt evaluate`."""
 
     name: str
@@ -80,7 +80,7 @@ def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
     return f"---\n{dump_yaml(_front_matter(described))}---\n\n{text}"
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text on one line and escaped, so that Markdown shows it as it is, also in a cell of a table."""
     one_line = re.sub(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text)
     return re.sub(r"([\\`*\[\]<>|&#~$])|(?<!\w)_|_(?!\w)", lambda found: f"\\{found[0]}", one_line)
@@ -126,9 +126,9 @@ def _dataset(corpus: Any) -> str:
     return stems[0] if stems[0] == stems[1] else " ".join(names)
 
 
-def _from_to(direction: Direction) -> str:
+def _direction_text(direction: Direction) -> str:
     """Return a direction in words."""
-    return f"from {plain(direction.source)} to {plain(direction.target)}"
+    return f"from {escape_markdown(direction.source)} to {escape_markdown(direction.target)}"
 
 
 class _Model:
@@ -150,10 +150,10 @@ class _Model:
         self.measured = [
             # The directory may have been renamed since.
             replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
-            for measured in _measured(experiment)
+            for measured in _read_scores(experiment)
         ]
 
-    def is_of_this_model(self, measured: Measured) -> bool:
+    def is_of_this_model(self, measured: EvaluationScores) -> bool:
         """Return whether scores were measured with this checkpoint alone."""
         if measured.fingerprints:
             return measured.fingerprints == (self.fingerprint,)
@@ -166,7 +166,7 @@ class _Model:
         names = (PurePath(path).name.removesuffix(".gz") for path, _, _ in self.improved_from)
         return list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
 
-    def result(self, measured: Measured) -> dict[str, Any]:
+    def result(self, measured: EvaluationScores) -> dict[str, Any]:
         """Return the scores of a test set as an entry of `model-index` in the front matter."""
         data = self.config.data
         of_test = (data.direction_of(test) for test in data.test if test.name == measured.name)
@@ -189,12 +189,12 @@ class _Model:
     def lines(self) -> Lines:
         """Yield the card without its front matter."""
         data = self.config.data
-        yield f"# {plain(self.config.name)}"
+        yield f"# {escape_markdown(self.config.name)}"
         yield ""
         yield (
-            f"Translates {' and '.join(_from_to(one) for one in data.directions)}: a recurrent encoder-decoder "
+            f"Translates {' and '.join(_direction_text(one) for one in data.directions)}: a recurrent encoder-decoder "
             f"{'without' if self.config.model.attention.type == 'none' else 'with'} attention, trained with nmt "
-            f"{plain(str(self.meta.get('nmt', f'(version {UNKNOWN})')))}."
+            f"{escape_markdown(str(self.meta.get('nmt', f'(version {UNKNOWN})')))}."
         )
         for section in (self._training_data, self._model, self._scores, self._decoding, self._limits):
             yield ""
@@ -203,10 +203,10 @@ class _Model:
 
     def _training_data(self) -> Lines:
         data = self.config.data
-        known = self._known_corpora()
+        known = self._corpus_records()
         yield "## Training data"
         yield ""
-        yield f"Licence, as the configuration states it: {plain(data.licence) if data.licence else UNKNOWN}."
+        yield f"Licence, as the configuration states it: {escape_markdown(data.licence) if data.licence else UNKNOWN}."
         if data.licence:
             yield "The front matter passes it on; a model may be under another licence than its data."
         yield ""
@@ -223,19 +223,21 @@ class _Model:
                 counts = (
                     (f"{record.report.read:,}", f"{record.report.kept:,}") if record is not None else (UNKNOWN,) * 2
                 )
-                yield f"| {plain(PurePath(path).name)} | {' | '.join(counts)} | {corpus.weight:g} | {digest} |"
+                name = escape_markdown(PurePath(path).name)
+                yield f"| {name} | {' | '.join(counts)} | {corpus.weight:g} | {digest} |"
         left_out = {reason for record in known.values() for reason in record.report.left_out}
         if left_out:
             yield ""
-            yield f"Pairs were left out that are {plain(', '.join(sorted(left_out)))}."
+            yield f"Pairs were left out that are {escape_markdown(', '.join(sorted(left_out)))}."
         yield ""
-        dev = ", ".join(plain(PurePath(text.source).name) for text in data.dev_sets)
+        dev = ", ".join(escape_markdown(PurePath(text.source).name) for text in data.dev_sets)
         yield f"Dev set, by which checkpoints were chosen: {dev or 'none'}."
         if self.config.training.init_from:
             yield ""
-            yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
+            origin = escape_markdown(PurePath(self.config.training.init_from).name)
+            yield f"Training went on from another model, {origin}."
 
-    def _known_corpora(self) -> dict[str, CorpusRecord]:
+    def _corpus_records(self) -> dict[str, CorpusRecord]:
         """Return the cache's records of the training corpora, by name.
 
         Records of earlier attempts are left out only if they and the checkpoint have digests of their texts.
@@ -264,7 +266,8 @@ class _Model:
         yield "| file | lines | SHA-256 |"
         yield "|---|---|---|"
         for path, digest, lines in texts:
-            yield f"| {plain(PurePath(path).name)} | {UNKNOWN if lines is None else f'{lines:,}'} | `{digest}` |"
+            count = UNKNOWN if lines is None else f"{lines:,}"
+            yield f"| {escape_markdown(PurePath(path).name)} | {count} | `{digest}` |"
 
     def _model(self) -> Lines:
         from nmt_cli.config.architecture import architecture
@@ -290,13 +293,13 @@ class _Model:
         yield ""
         yield "| | |"
         yield "|---|---|"
-        yield from (f"| {name} | {plain(value)} |" for name, value in rows.items())
+        yield from (f"| {name} | {escape_markdown(value)} |" for name, value in rows.items())
 
     def _scores(self) -> Lines:
         yield "## Scores"
         yield ""
         metrics = {name: value for name, value in self.meta["metrics"].items() if isinstance(value, (int, float))}
-        shown = ", ".join(f"{plain(name)} {value:.2f}" for name, value in metrics.items())
+        shown = ", ".join(f"{escape_markdown(name)} {value:.2f}" for name, value in metrics.items())
         yield f"On the dev set, of this checkpoint: {shown or UNKNOWN}."
         yield ""
         if not self.measured:
@@ -310,18 +313,18 @@ class _Model:
                 for model, checkpoint in zip(measured.models, measured.checkpoints or (UNKNOWN,) * 9, strict=False)
             )
             yield ""
-            yield f"### {plain(measured.name)}"
+            yield f"### {escape_markdown(measured.name)}"
             yield ""
             with_penalty = (
                 "" if (chosen := measured.length_penalty) is None
                 else f", with the length penalty {chosen:g}, which was chosen on the dev set"
             )  # fmt: skip
-            yield f"By {plain(made_by)}{of_other}{with_penalty}:"
+            yield f"By {escape_markdown(made_by)}{of_other}{with_penalty}:"
             yield ""
             yield "| metric | score | signature |"
             yield "|---|---|---|"
             for metric, (score, signature) in measured.scores.items():
-                yield f"| {LABELS[metric]} | {score:.2f} | {plain(signature)} |"
+                yield f"| {LABELS[metric]} | {score:.2f} | {escape_markdown(signature)} |"
             yield ""
             yield from _code(measured.command)
 
@@ -348,7 +351,7 @@ class _Model:
         yield "- Biases of the training data are biases of the model. They have not been studied."
 
 
-def _measured(experiment: Experiment) -> list[Measured]:
+def _read_scores(experiment: Experiment) -> list[EvaluationScores]:
     """Return the scores of the test sets in the report of `nmt evaluate`, in its order; none if it cannot be read."""
     try:
         entries = read_report(experiment.reports_path / REPORT)
@@ -356,11 +359,11 @@ def _measured(experiment: Experiment) -> list[Measured]:
         return []
     configured = {test.name: [test.source, test.target] for test in experiment.config.data.test}
     return [
-        Measured(
+        EvaluationScores(
             name=name,
-            models=tuple(PurePath(path).name or path for path in _texts(entry.get("models"))),
-            checkpoints=tuple(_texts(entry.get("checkpoints"))),
-            fingerprints=tuple(_texts(entry.get("fingerprints"))),
+            models=tuple(PurePath(path).name or path for path in _strings(entry.get("models"))),
+            checkpoints=tuple(_strings(entry.get("checkpoints"))),
+            fingerprints=tuple(_strings(entry.get("fingerprints"))),
             scores={metric: score for metric in LABELS if (score := _score(entry.get(metric))) is not None},
             files=tuple(PurePath(path).name for path in _files_of(entry)),
             asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
@@ -373,7 +376,7 @@ def _measured(experiment: Experiment) -> list[Measured]:
 
 def _files_of(entry: Mapping[str, Any]) -> list[str]:
     """Return the paths of the source and the references of a set; none in a report of an earlier version."""
-    return [*_texts([entry.get("source")]), *_texts(entry.get("references"))]
+    return [*_strings([entry.get("source")]), *_strings(entry.get("references"))]
 
 
 def _chosen_length_penalty(entry: Mapping[str, Any]) -> float | None:
@@ -381,7 +384,7 @@ def _chosen_length_penalty(entry: Mapping[str, Any]) -> float | None:
     return float(chosen) if isinstance(chosen, (int, float)) else None
 
 
-def _texts(values: Any) -> list[str]:
+def _strings(values: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 

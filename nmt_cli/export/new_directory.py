@@ -23,8 +23,8 @@ def new_directory(path: Path) -> Iterator[Path]:
         NmtError: the disk is full.
     """
     check_new_directory(path)
-    whole = Path(os.path.abspath(path))
-    temporary = sibling_name(whole / whole.name if os.path.ismount(whole) else whole)
+    destination = Path(os.path.abspath(path))
+    temporary = sibling_name(destination / destination.name if os.path.ismount(destination) else destination)
     try:
         make_directory(temporary.parent)
         temporary.mkdir()
@@ -37,21 +37,23 @@ def new_directory(path: Path) -> Iterator[Path]:
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
-        if whole.is_dir() and not whole.is_symlink():
-            check_new_directory(path, beside=temporary.name)  # somebody else may have put something there meanwhile
-            _move(temporary, whole)
+        if destination.is_dir() and not destination.is_symlink():
+            check_new_directory(
+                path, allowed_entry=temporary.name
+            )  # somebody else may have put something there meanwhile
+            _move(temporary, destination)
             temporary.rmdir()
-            sync(whole)
+            sync(destination)
         else:
             check_new_directory(path)
-            os.rename(temporary, whole)
+            os.rename(temporary, destination)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync(temporary.parent)
 
 
-def _move(directory: Path, whole: Path) -> None:
+def _move(directory: Path, destination: Path) -> None:
     """Move the files of a directory into an empty one, all or none.
 
     Raises:
@@ -60,21 +62,21 @@ def _move(directory: Path, whole: Path) -> None:
     moved: list[str] = []
     try:
         for name in sorted(os.listdir(directory)):
-            os.rename(directory / name, whole / name)
+            os.rename(directory / name, destination / name)
             moved.append(name)
     except OSError as error:
         for name in moved:
-            os.rename(whole / name, directory / name)
-        raise InputError(f"{whole}: cannot be filled: {(error.strerror or str(error)).lower()}") from error
+            os.rename(destination / name, directory / name)
+        raise InputError(f"{destination}: cannot be filled: {(error.strerror or str(error)).lower()}") from error
 
 
-def check_new_directory(path: Path, beside: str = "") -> None:
+def check_new_directory(path: Path, allowed_entry: str = "") -> None:
     """Raise `InputError` if `path` exists and is not an empty directory, as a check before the work of an export.
 
-    An entry of the directory with the name `beside` is allowed.
+    An entry of the directory with the name `allowed_entry` is allowed.
     """
     try:
-        is_free = not os.path.lexists(path) or (not path.is_symlink() and not {*os.listdir(path)} - {beside})
+        is_free = not os.path.lexists(path) or (not path.is_symlink() and not {*os.listdir(path)} - {allowed_entry})
     except OSError:  # a file, or a directory that may not be read
         is_free = False
     if not is_free:

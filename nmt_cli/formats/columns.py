@@ -8,17 +8,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 
-from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language
+from nmt_cli.formats.languages import (
+    AMBIGUOUS_CODES,
+    Languages,
+    headers_naming,
+    is_language_name,
+    language_in,
+    order_of,
+)
 from nmt_cli.formats.members import Settings
 from nmt_cli.formats.recognise import HEADER_WORDS
-from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.formats.report import ImportedPair, ImportReport
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import ALIASES, primary_language
 
 SAMPLE_ROWS = 2_000
 
 
-class NoText(str):
+class NonTextCell(str):
     """A cell of a spreadsheet that is not text, such as a date, even if a program would write it as text."""
 
     __slots__ = ()
@@ -75,7 +82,7 @@ def rows_as_pairs(
     report: ImportReport,
     *,
     is_grid: bool = False,
-) -> Iterator[Found]:
+) -> Iterator[ImportedPair]:
     """Yield the source and target of each row; count rows that lack them, or that the table calls unfinished.
 
     `rows` has the place (a line number or a cell) and the cells of each row. In a grid, such as a spreadsheet, no
@@ -100,7 +107,7 @@ def rows_as_pairs(
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
     body = islice(chain(sample, rows), int(columns.has_header), None)
     width = columns.width if not is_grid and needed > 1 else 0
-    for (place, cells), is_cut in _with_cuts(body, width, has_parts=_has_parts(sample, width)):
+    for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
         if len(cells) < 2 and not any(cells):
             report.note("blank lines")
         elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
@@ -113,7 +120,7 @@ def rows_as_pairs(
         else:
             cells += [""] * (needed - len(cells))
             if columns.attribution is not None and len(cells) > columns.attribution:
-                report.attribute(cells[columns.attribution])
+                report.add_attribution(cells[columns.attribution])
             given = [(header, cells[column]) for column, header in states if column < len(cells)]
             if (state := unfinished_state(given)) and cells[target].strip():
                 report.skip(f"unfinished ({state})", f"{name}:{place}")
@@ -141,7 +148,7 @@ def rows_as_texts(
     report: ImportReport,
     *,
     is_grid: bool = False,
-) -> Iterator[Found]:
+) -> Iterator[ImportedPair]:
     """Yield each cell of the column in a language as a pair, with the same text as source and as target.
 
     `asked` is the number, from 1, or the header of the column; None to find it.
@@ -155,23 +162,23 @@ def rows_as_texts(
     report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}
     body = islice(chain(sample, rows), int(has_header), None)
     width = 0 if is_grid or width < 2 else width
-    for (place, cells), is_cut in _with_cuts(body, width, has_parts=_has_parts(sample, width)):
+    for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
         if is_cut:
             report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
-        elif any(cells) or any(isinstance(cell, NoText) for cell in cells):
+        elif any(cells) or any(isinstance(cell, NonTextCell) for cell in cells):
             cell = cells[column] if len(cells) > column else ""
             yield from _pair(place, cell, cell, name, report)
 
 
-def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[Found]:
+def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[ImportedPair]:
     """Yield the pair of a row; if a side is no text, count the row as skipped instead."""
-    if isinstance(source, NoText) or isinstance(target, NoText):
+    if isinstance(source, NonTextCell) or isinstance(target, NonTextCell):
         report.skip("a date, a formatted number or the like, which is not text", f"{name}:{place}")
     else:
-        yield Found(place, source, target)
+        yield ImportedPair(place, source, target)
 
 
-def _with_cuts(
+def _mark_cut_rows(
     rows: Iterable[tuple[str | int, list[str]]], width: int, *, has_parts: bool
 ) -> Iterator[tuple[tuple[str | int, list[str]], bool]]:
     """Yield each row, and whether it is only a part of a row, because a line break cut one of the cells.
@@ -189,7 +196,7 @@ def _with_cuts(
     for row in rows:
         cells = row[1]
         is_single = width > 1 and len(cells) == 1 and bool(cells[0].strip())
-        goes_on = bool(waiting) and _goes_on(waiting[-1][0][1]) and any(map(str.strip, cells))
+        goes_on = bool(waiting) and _is_continued(waiting[-1][0][1]) and any(map(str.strip, cells))
         num_cells = sum(len(one[1]) - 1 for one, _ in waiting) + len(cells)
         is_rest = is_single and bool(waiting) and (goes_on or width > 2)
         was_single = goes_on and len(waiting[-1][0][1]) == 1
@@ -208,7 +215,7 @@ def _with_cuts(
     yield from waiting
 
 
-def _goes_on(cells: Sequence[str]) -> bool:
+def _is_continued(cells: Sequence[str]) -> bool:
     return any(map(str.strip, cells)) and not cells[-1].rstrip().endswith(_SENTENCE_ENDS)
 
 
@@ -239,7 +246,7 @@ def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: st
         return named, width, has_header
     texts = [column for column in range(width) if _is_text(body, column)]
     if len(texts) != 1:
-        likely = _like_sentences(body, texts or list(range(width)))
+        likely = _rank_columns(body, texts or list(range(width)))
         tries = "; or ".join(f"--columns {column + 1}" for column in likely[:4])
         raise InputError(
             f"{name}: cannot tell which column is {language}. Run the same command again with one of these: {tries}"
@@ -268,26 +275,26 @@ def choose_columns(
         width = max(widths)
     else:
         width = len(header) if header else max({*widths}, key=lambda width: (widths.count(width), width))
-    attribution = next((c for c in range(width) if _share(body, c, _ATTRIBUTION.search)), None)
+    attribution = next((c for c in range(width) if _is_mostly(body, c, _ATTRIBUTION.search)), None)
     if asked is not None:
         source, target = _asked_columns(asked, header, max(widths) if header else width, name)
         attribution = None if attribution in (source, target) else attribution
         width = max(width, source + 1, target + 1)
         return Columns(source, target, width, header is not None, attribution, f"--columns {asked}")
     if width < 2:
-        sign = next((sign for sign in ";|" if _share(body, 0, re.compile(re.escape(sign)).search)), None)
+        sign = next((sign for sign in ";|" if _is_mostly(body, 0, re.compile(re.escape(sign)).search)), None)
         raise InputError(
             f"{name}: has one column only; a table needs the sentences in one column and their translations in "
             "another. If it is plain text, give the file of the translations too"
             + (f". If the sign {sign} separates its columns, add --separator {shlex.quote(sign)}" if sign else "")
         )
-    if header is not None and (named := _named(header, body, name, languages)) is not None:
+    if header is not None and (named := _named_columns(header, body, name, languages)) is not None:
         return Columns(
             *named, width, True, attribution, f"the header row ({header[named[0]].strip()}, {header[named[1]].strip()})"
         )
     texts = [column for column in range(width) if column != attribution and _is_text(body, column)]
     if len(texts) != 2:
-        raise InputError(_ambiguity(name, filled[0], _like_sentences(body, texts if len(texts) > 2 else range(width))))
+        raise InputError(_ambiguity(name, filled[0], _rank_columns(body, texts if len(texts) > 2 else range(width))))
     first, second = texts
     order = order_of((row[first] for row in body if len(row) > second), _column_cells(body, second), languages)
     if not order.is_certain:
@@ -315,13 +322,15 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
     is a cell in another script than the longer cells below it, which are in `body`.
     """
     cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
-    if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if other_language(cell)}) > 1:
+    if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if is_language_name(cell)}) > 1:
         return True
     are_short = len({*cells}) > 1 and all(len(cell.split()) <= 3 and cell[-1] not in ".!?。！？…" for cell in cells)
     if languages is not None and are_short:
         asked = {primary_language(language) for language in languages}
         if any(
-            other_language(cell) and primary_language(ALIASES.get(cell, cell)) in asked and cell not in LIKE_NUMBERS
+            is_language_name(cell)
+            and primary_language(ALIASES.get(cell, cell)) in asked
+            and cell not in AMBIGUOUS_CODES
             for cell in cells
         ):
             return True
@@ -341,7 +350,7 @@ def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bo
     return all((_LATIN.search(cell) is None) == is_latin and len(cell) > len(name) for cell in cells)
 
 
-def _like_sentences(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int]:
+def _rank_columns(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int]:
     """Return columns by the number of words in their cells, most first; the first two are in the order of the table."""
 
     def num_words(column: int) -> float:
@@ -360,7 +369,9 @@ def _names_side(cell: str) -> bool:
     return is_short and (language_in(cell) is not None or is_header)
 
 
-def _named(header: list[str], body: Sequence[list[str]], name: str, languages: Languages) -> tuple[int, int] | None:
+def _named_columns(
+    header: list[str], body: Sequence[list[str]], name: str, languages: Languages
+) -> tuple[int, int] | None:
     """Return the columns of source and target that the header names, or None if it does not name both.
 
     Raises:
@@ -370,7 +381,7 @@ def _named(header: list[str], body: Sequence[list[str]], name: str, languages: L
     if primary_language(languages.source) != primary_language(languages.target) and None not in in_language:
         return in_language[0] or 0, in_language[1] or 0
     sides = [[c for c, cell in enumerate(header) if set(re.split(r"[\W_]+", cell.lower())) & side] for side in _SIDES]
-    languages_there = [cell for cell in header if other_language(cell)]
+    languages_there = [cell for cell in header if is_language_name(cell)]
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         return sides[0][0], sides[1][0]
     if len(languages_there) > 1:
@@ -383,13 +394,13 @@ def _named(header: list[str], body: Sequence[list[str]], name: str, languages: L
 
 def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> int | None:
     """Return the index of the only column whose header names a language; None if none or several do."""
-    found = named_by(header, language)
-    if language.lower() in LIKE_NUMBERS:
+    found = headers_naming(header, language)
+    if language.lower() in AMBIGUOUS_CODES:
         found = [column for column in found if _is_text(body, column)]
     return found[0] if len(found) == 1 else None
 
 
-def _share(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
+def _is_mostly(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
     """Return whether at least nine of ten filled cells of a column pass the test."""
     cells = [cell for cell in _column_cells(rows, column) if cell.strip()]
     return bool(cells) and sum(bool(test(cell)) for cell in cells) >= 0.9 * len(cells)
@@ -401,14 +412,14 @@ def _column_cells(rows: Sequence[list[str]], column: int) -> list[str]:
 
 def _is_text(rows: Sequence[list[str]], column: int) -> bool:
     """Return whether a column holds text: not numbers, addresses or codes of languages, and not mostly empty cells."""
-    if _share(rows, column, other_language):
+    if _is_mostly(rows, column, is_language_name):
         return False
-    if _share(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
+    if _is_mostly(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
         return False
     return 2 * sum(bool(cell.strip()) for cell in _column_cells(rows, column)) >= len(rows)
 
 
-def two_parts(asked: str) -> list[str]:
+def split_columns_option(asked: str) -> list[str]:
     """Return the two columns or fields that --columns names, source first.
 
     Raises:
@@ -422,12 +433,12 @@ def two_parts(asked: str) -> list[str]:
 
 def _has_names(row: list[str], asked: str | None) -> bool:
     """Return whether --columns gives at least one name, and the row has all of them; a number counts as a column."""
-    names = [part for part in two_parts(asked) if not part.isdecimal()] if asked is not None else []
+    names = [part for part in split_columns_option(asked) if not part.isdecimal()] if asked is not None else []
     return bool(names) and {*names} <= {cell.strip() for cell in row}
 
 
 def _asked_columns(asked: str, header: list[str] | None, width: int, name: str) -> tuple[int, int]:
-    source, target = (_asked_column(part, header, width, name, asked) for part in two_parts(asked))
+    source, target = (_asked_column(part, header, width, name, asked) for part in split_columns_option(asked))
     if source == target:
         raise InputError(
             f"--columns {asked}: both are column {source + 1} of {name}; give two columns, source first, such as "

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from nmt_cli.formats.encoding import TextFacts, declared_codec, text_facts, wider_codec
+from nmt_cli.formats.encoding import TextFacts, declared_codec, detect_encoding, superset_codec
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.older_encodings import UncertainEncodingError, shown
+from nmt_cli.formats.legacy_encodings import UncertainEncodingError, encoding_label
 from nmt_cli.formats.opening import Input
 from nmt_cli.system.errors import InputError
 
@@ -34,7 +34,7 @@ class EncodedText:
     """Python's name of the encoding in which the document is written again."""
     notes: tuple[str, ...] = ()
     """Warnings about its encoding."""
-    is_mended: bool = False
+    needs_utf8_declaration: bool = False
     """True if the declaration of the encoding in the document has to be changed to UTF-8."""
 
     @property
@@ -57,7 +57,9 @@ def declared_charset(data: bytes, charset: Charset) -> str | None:
     return found[1].decode("ascii", errors="replace") if found else None
 
 
-def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | None = None) -> TextFacts:
+def detect_document_encoding(
+    input_file: Input, charset: Charset, languages: Languages, asked: str | None = None
+) -> TextFacts:
     """Return the encoding of a document: the one asked for, else Unicode, else the one it declares, else a likely one.
 
     Bytes that are valid UTF-8 beyond ASCII are UTF-8, whatever is declared.
@@ -65,26 +67,26 @@ def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | 
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.
     """
-    return text_facts(given, languages, asked, declared_charset(given.head(_HEAD), charset))
+    return detect_encoding(input_file, languages, asked, declared_charset(input_file.head(_HEAD), charset))
 
 
-def decoded(given: Input, facts: TextFacts) -> EncodedText:
-    """Return the document, decoded from the encoding that `facts_of` has found.
+def decode_document(input_file: Input, facts: TextFacts) -> EncodedText:
+    """Return the document, decoded from the encoding that `detect_document_encoding` has found.
 
     Raises:
         InputError: the document is larger than `MAX_BYTES`, or is not valid in this encoding.
     """
-    if sum(map(len, given.chunks())) > MAX_BYTES:
-        raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
-    data = b"".join(given.chunks())
+    if sum(map(len, input_file.chunks())) > MAX_BYTES:
+        raise InputError(f"{input_file.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
+    data = b"".join(input_file.chunks())
     codec = facts.codec.lower().removesuffix("-sig").removesuffix("_sig")
     if codec.replace("_", "-") in ("utf-16", "utf-32"):
         codec += "-be" if data[:4] in (codecs.BOM_UTF32_BE,) or data.startswith(codecs.BOM_UTF16_BE) else "-le"
     try:
         text = data.decode(codec, "surrogateescape" if facts.is_broken else "strict")
     except UnicodeError as error:
-        raise InputError(f"{given.name}: is not valid {facts.encoding} ({error})") from None
-    return EncodedText(given.name, text, codec)
+        raise InputError(f"{input_file.name}: is not valid {facts.encoding} ({error})") from None
+    return EncodedText(input_file.name, text, codec)
 
 
 def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) -> str | None:
@@ -99,7 +101,7 @@ def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) 
     if own.startswith("utf"):
         is_other = wanted not in ("utf-8", own) and not (is_ascii and wanted)
         return f"declares the encoding {declared}, but is in {facts.encoding} and is read as such" if is_other else None
-    is_same = facts.codec in (wanted, wider_codec(wanted))
+    is_same = facts.codec in (wanted, superset_codec(wanted))
     return None if is_same else f"is not valid {declared}; it is read as {facts.encoding}"
 
 
@@ -111,15 +113,15 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
     Raises:
         InputError: the encoding is not certain, or the document is larger than `MAX_BYTES`.
     """
-    given = Input(name, data=data)
+    input_file = Input(name, data=data)
     try:
-        facts = facts_of(given, charset, languages)
+        facts = detect_document_encoding(input_file, charset, languages)
     except UncertainEncodingError as doubt:
-        tries = "; or ".join(f"iconv -f {shown(codec)} -t UTF-8 FILE > NEW" for codec in doubt.codecs)
+        tries = "; or ".join(f"iconv -f {encoding_label(codec)} -t UTF-8 FILE > NEW" for codec in doubt.codecs)
         raise InputError(
             f"{name}: is not UTF-8, and its encoding is not certain. Convert it with one of these: {tries}"
         ) from None
-    found = decoded(given, facts)
+    found = decode_document(input_file, facts)
     declared = declared_charset(data[:_HEAD], charset)
     note = note_on_encoding(declared, facts, is_ascii=data.isascii())
     own = found.codec
@@ -128,18 +130,20 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
             own = declared_codec(declared)
             if found.text.encode(own, "replace") != data:  # its ASCII is another one, as that of UTF-7
                 own, note = "utf-8", _NOT_BACK.format(declared)
-        is_mended = note is not None and own == "utf-8"
+        needs_utf8_declaration = note is not None and own == "utf-8"
     else:
         if note is not None or declared is None:
             note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}; the output is in UTF-8"
         elif found.text.encode(own, "replace") != data:
             note = _NOT_BACK.format(declared)
-        is_mended = note is not None
-        own = "utf-8" if is_mended else own
-    return EncodedText(name, found.text, own, () if note is None else (note,), is_mended)
+        needs_utf8_declaration = note is not None
+        own = "utf-8" if needs_utf8_declaration else own
+    return EncodedText(name, found.text, own, () if note is None else (note,), needs_utf8_declaration)
 
 
-def encoded(document: EncodedText, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
+def encode_document(
+    document: EncodedText, text: str, charset: Charset, *, has_references: bool
+) -> tuple[bytes, str | None]:
     """Return the bytes of a translated text, and a note if they are in another encoding than the document's.
 
     With `has_references`, characters that the encoding lacks become references `&#...;`. Without, the bytes are UTF-8
@@ -148,13 +152,13 @@ def encoded(document: EncodedText, text: str, charset: Charset, *, has_reference
     errors = "surrogateescape" if document.codec == "utf-8" else "xmlcharrefreplace" if has_references else "strict"
     try:
         data = text.encode(document.codec, errors)
-        return (_mended(data, charset) if document.is_mended else data), None
+        return (_redeclare_utf8(data, charset) if document.needs_utf8_declaration else data), None
     except UnicodeEncodeError:
         note = f"its encoding, {document.codec}, lacks characters of the translation, so the output is in UTF-8"
-        return _mended(text.encode("utf-8", "surrogateescape"), charset), note
+        return _redeclare_utf8(text.encode("utf-8", "surrogateescape"), charset), note
 
 
-def _mended(data: bytes, charset: Charset) -> bytes:
+def _redeclare_utf8(data: bytes, charset: Charset) -> bytes:
     """Return a document in UTF-8 with the encoding that it declares, if any, replaced by UTF-8."""
     found = charset(data)
     return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]

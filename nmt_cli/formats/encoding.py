@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.older_encodings import older_encoding, shown
+from nmt_cli.formats.legacy_encodings import encoding_label, legacy_encoding
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding
 from nmt_cli.system.errors import InputError
@@ -22,7 +22,7 @@ SAMPLE_BYTES = 1 << 17
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 """A line with its end, or the last one without."""
 _OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
-_WIDER = {
+_SUPERSETS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
@@ -51,7 +51,9 @@ class TextFacts:
         return f"{self.encoding}{mark}{ends}"
 
 
-def text_facts(given: Input, languages: Languages, asked: str | None = None, declared: str | None = None) -> TextFacts:
+def detect_encoding(
+    input_file: Input, languages: Languages, asked: str | None = None, declared: str | None = None
+) -> TextFacts:
     """Return the encoding and the line ends of a text.
 
     The encoding is the one asked for, else Unicode if the bytes show it, else the declared one, else a likely one.
@@ -59,32 +61,34 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.
     """
-    head = given.head(1 << 12)
+    head = input_file.head(1 << 12)
     marked = utf16_encoding(head)
     has_no_mark = marked is not None and marked.endswith("E")  # but zero bytes, which tell the order
     if asked is not None and not (has_no_mark and asked_codec(asked) == "utf-16"):
-        return _asked(given, asked)
+        return _asked(input_file, asked)
     if marked is not None:
-        return _counted(given, marked, marked, has_mark=not has_no_mark)
+        return _count_line_ends(input_file, marked, marked, has_mark=not has_no_mark)
     has_mark = head.startswith(codecs.BOM_UTF8)
-    if not _is_valid(given, "utf-8"):
-        num_valid, sample = _odd_lines(given)
+    if not _is_valid(input_file, "utf-8"):
+        num_valid, sample = _invalid_lines(input_file)
         # In an older encoding a line that is valid UTF-8 by chance is rare, whatever the text declares.
         is_mostly_utf8 = has_mark or num_valid > sample.count(b"\n")
-        if not is_mostly_utf8 and declared is not None and (facts := _declared(given, declared)) is not None:
+        if not is_mostly_utf8 and declared is not None and (facts := _declared(input_file, declared)) is not None:
             return facts
         if is_mostly_utf8 or 4 * num_valid > sample.count(b"\n"):
-            return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
-        encoding = older_encoding(given.name, sample, languages)
-        return _counted(given, shown(encoding), encoding)
-    return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
+            return _count_line_ends(
+                input_file, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True
+            )
+        encoding = legacy_encoding(input_file.name, sample, languages)
+        return _count_line_ends(input_file, encoding_label(encoding), encoding)
+    return _count_line_ends(input_file, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
 
 
-def _is_valid(given: Input, codec: str, *, has_controls: bool = True) -> bool:
+def _is_valid(input_file: Input, codec: str, *, has_controls: bool = True) -> bool:
     """Return whether a text is valid in an encoding and, without `has_controls`, has no characters U+0080 to U+009F."""
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
-        for chunk in given.chunks():
+        for chunk in input_file.chunks():
             text = decoder.decode(chunk)
             if not has_controls and re.search("[\x80-\x9f]", text):
                 return False
@@ -94,9 +98,9 @@ def _is_valid(given: Input, codec: str, *, has_controls: bool = True) -> bool:
     return True
 
 
-def is_plainly_utf8(given: Input) -> bool:
+def is_plainly_utf8(input_file: Input) -> bool:
     """Return whether a text is valid UTF-8 with characters beyond ASCII; text in another encoding hardly ever is."""
-    return _is_valid(given, "utf-8") and not all(chunk.isascii() for chunk in given.chunks())
+    return _is_valid(input_file, "utf-8") and not all(chunk.isascii() for chunk in input_file.chunks())
 
 
 def text_codec(encoding: str) -> str:
@@ -128,9 +132,9 @@ def declared_codec(declared: str) -> str:
     return "utf-8" if _has_zero_bytes(codec) else codec
 
 
-def wider_codec(codec: str) -> str | None:
+def superset_codec(codec: str) -> str | None:
     """Return the larger encoding that browsers use for a text declared in `codec`; None if there is none."""
-    return _WIDER.get(codec)
+    return _SUPERSETS.get(codec)
 
 
 def _has_zero_bytes(codec: str) -> bool:
@@ -149,31 +153,33 @@ def asked_codec(asked: str) -> str:
         raise InputError(f"--encoding {asked}: is not known; examples are UTF-8, cp1252, GB18030, Shift_JIS") from None
 
 
-def _asked(given: Input, asked: str) -> TextFacts:
+def _asked(input_file: Input, asked: str) -> TextFacts:
     name = asked_codec(asked)
-    return _counted(given, asked, "utf-8-sig" if name == "utf-8" else name)
+    return _count_line_ends(input_file, asked, "utf-8-sig" if name == "utf-8" else name)
 
 
-def _declared(given: Input, declared: str) -> TextFacts | None:
+def _declared(input_file: Input, declared: str) -> TextFacts | None:
     """Return the facts of a text in the encoding that it declares; None if that is unknown or the text is invalid."""
     try:
         codec = declared_codec(declared)
     except LookupError:
         return None
-    wider = wider_codec(codec)
+    wider = superset_codec(codec)
     # A page in "iso-8859-1" may have the quotes of cp1252; the two differ only in bytes that are no text in Latin-1.
-    if wider is not None and not _is_valid(given, codec, has_controls=False) and _is_valid(given, wider):
-        return _counted(given, wider, wider)
-    return _counted(given, declared, codec) if _is_valid(given, codec) else None
+    if wider is not None and not _is_valid(input_file, codec, has_controls=False) and _is_valid(input_file, wider):
+        return _count_line_ends(input_file, wider, wider)
+    return _count_line_ends(input_file, declared, codec) if _is_valid(input_file, codec) else None
 
 
-def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False, is_broken: bool = False) -> TextFacts:
+def _count_line_ends(
+    input_file: Input, encoding: str, codec: str, *, has_mark: bool = False, is_broken: bool = False
+) -> TextFacts:
     decoder = codecs.getincrementaldecoder(codec)("surrogateescape" if is_broken else "strict")
     num_lf = num_cr = num_crlf = 0
     is_single_byte = not _has_zero_bytes(codec)
     last = ""
     try:
-        for chunk in given.chunks():
+        for chunk in input_file.chunks():
             if is_single_byte:  # in all these encodings a line end is its own byte
                 text = chunk.decode("latin-1") if is_broken or codec.startswith("utf") else decoder.decode(chunk)
             else:
@@ -185,7 +191,7 @@ def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False,
     except UnicodeError as error:
         reason = getattr(error, "reason", error)
         raise InputError(
-            f"{given.name}: is not valid {encoding} ({reason}); give its encoding, such as --encoding cp1252"
+            f"{input_file.name}: is not valid {encoding} ({reason}); give its encoding, such as --encoding cp1252"
         ) from None
     kinds = [name for name, num in (("LF", num_lf - num_crlf), ("CRLF", num_crlf), ("CR", num_cr - num_crlf)) if num]
     line_ends = "none" if not kinds else kinds[0] if len(kinds) == 1 else "mixed"
@@ -194,13 +200,13 @@ def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False,
     return TextFacts(encoding, codec, line_ends, has_mark, is_broken)
 
 
-def _odd_lines(given: Input) -> tuple[int, bytes]:
+def _invalid_lines(input_file: Input) -> tuple[int, bytes]:
     """Return the number of lines with valid UTF-8 beyond ASCII, and a sample: the first lines that are not valid UTF-8.
 
     Reading ends when the sample has more than `SAMPLE_BYTES`.
     """
     num_valid, sample = 0, bytearray()
-    with given.open() as stream:
+    with input_file.open() as stream:
         rest = b""
         while chunk := stream.read(1 << 16):
             *lines, rest = re.split(rb"[\r\n]+", rest + chunk)
@@ -222,7 +228,7 @@ def _odd_lines(given: Input) -> tuple[int, bytes]:
     return num_valid, bytes(sample)
 
 
-def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None) -> Iterator[str]:
+def read_lines(input_file: Input, facts: TextFacts, *, universal: bool | None = None) -> Iterator[str]:
     """Yield the lines of a text with their line ends.
 
     A lone CR ends a line if `universal` is true, or if it is None and most lines end in CR.
@@ -231,7 +237,7 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
         InputError: a line is not valid in the encoding, or has more than `MAX_LINE_CHARACTERS`.
     """
     newline = "" if (facts.line_ends in ("CR", "mostly CR") if universal is None else universal) else "\n"
-    with given.open() as stream:
+    with input_file.open() as stream:
         reader = io.TextIOWrapper(
             io.BufferedReader(stream, 1 << 16) if isinstance(stream, io.RawIOBase) else stream,
             encoding=facts.codec, errors="surrogateescape" if facts.is_broken else "strict", newline=newline,
@@ -242,19 +248,20 @@ def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None)
                 number += 1
                 if len(line) > MAX_LINE_CHARACTERS:
                     raise InputError(
-                        f"{given.name}:{number}: the line is longer than {MAX_LINE_CHARACTERS:,} characters"
+                        f"{input_file.name}:{number}: the line is longer than {MAX_LINE_CHARACTERS:,} characters"
                     )
                 yield line
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{given.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); fix the line, or give "
+                f"{input_file.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); fix the line, or "
+                "give "
                 "the right --encoding"
             ) from None
         finally:
             reader.detach()
 
 
-def text_head(given: Input, facts: TextFacts) -> str:
+def text_head(input_file: Input, facts: TextFacts) -> str:
     """Return the beginning of a text for recognising its format: whole lines, at most 65,536 characters."""
-    text = codecs.getincrementaldecoder(facts.codec)("replace").decode(given.head(1 << 18))
+    text = codecs.getincrementaldecoder(facts.codec)("replace").decode(input_file.head(1 << 18))
     return text if len(text) < 1 << 16 else text[: 1 << 16].rpartition("\n")[0] or text[: 1 << 16]

@@ -13,15 +13,15 @@ from html import escape
 from itertools import pairwise
 
 from nmt_cli.formats.encoded_text import EncodedText
-from nmt_cli.formats.html_atoms import with_labels_apart, with_marks_alone, with_menus_apart
+from nmt_cli.formats.html_atoms import join_footnote_marks, separate_labels, separate_menu_links
 from nmt_cli.formats.html_events import Event, events_of
-from nmt_cli.formats.references import attributes_of, protected, spelled, written
-from nmt_cli.formats.segments import Atom, Codes, Content, Edit, Kind, Segment
-from nmt_cli.formats.work import SEGMENT, Work
-from nmt_cli.formats.xml import DECLARED
+from nmt_cli.formats.references import attributes_of, escape_markup, parse_references, protected
+from nmt_cli.formats.segments import Atom, CodeSyntax, Content, Edit, Kind, Segment
+from nmt_cli.formats.work import SEGMENT_PARTS, Work
+from nmt_cli.formats.xml import XML_ENCODING
 
 MAX_DEPTH = 1000
-_APART = frozenset(
+_BLOCK_ELEMENTS = frozenset(
     ("address", "article", "aside", "audio", "base", "basefont", "bgsound", "blockquote", "body", "br", "canvas",
      "caption", "center", "col", "colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt",
      "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4",
@@ -38,7 +38,7 @@ _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
 _UNTOUCHED = _HIDDEN | {"code", "kbd", "math", "pre", "samp", "svg", "textarea", "var"}
-_END_MAY_LACK = frozenset(
+_OPTIONAL_END_TAGS = frozenset(
     ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
      "colgroup", "caption", "rt", "rp", "rb", "rtc")
 )  # fmt: skip
@@ -48,7 +48,7 @@ _ENDS_PARAGRAPH = frozenset(
      "menu", "nav", "ol", "p", "pre", "search", "section", "summary", "table", "ul")
 )  # fmt: skip
 _END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
-_TRANSLATED = frozenset(
+_TRANSLATABLE_ATTRIBUTES = frozenset(
     ("alt", "aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext",
      "placeholder", "title")
 )  # fmt: skip
@@ -101,7 +101,7 @@ class Page(Content):
             is_pragma = data[slice(*values.get(b"http-equiv", (0, 0)))].lower() == b"content-type"
             if is_pragma and (named := _CHARSET_IN_CONTENT.search(data, *values.get(b"content", (0, 0)))) is not None:
                 return named
-        return DECLARED.match(data)
+        return XML_ENCODING.match(data)
 
     def segments(self) -> Iterator[Segment]:
         """Yield the texts of the page.
@@ -110,13 +110,13 @@ class Page(Content):
             InputError: the page ends within a tag or with elements open, or is nested beyond reason.
         """
         walk = _Walk(self.document, self.work)
-        walk.through(events_of(self.document, self.work))
+        walk.collect(events_of(self.document, self.work))
         self.languages += walk.languages
         self._roots = walk.roots
         for segment in walk.found:
             yield replace(segment, line=self.line_at(segment.start))
 
-    def in_language(self, code: str) -> Iterator[Edit]:
+    def language_edits(self, code: str) -> Iterator[Edit]:
         """Yield the edits that set the attributes `lang` and `xml:lang` of `<html>`, or add `lang`."""
         code = code.replace("_", "-")
         for tag, start in self._roots:
@@ -151,7 +151,7 @@ class _Walk:
         latter."""
         self._ends: set[str] = set()
 
-    def through(self, events: list[Event]) -> None:
+    def collect(self, events: list[Event]) -> None:
         """Collect the segments of the page, and the languages that it declares."""
         for event, following in pairwise(events):
             self._work.step()
@@ -160,11 +160,11 @@ class _Walk:
                 self._end_others(event)
             if event.kind == "end":
                 self._end(event, raw)
-            elif self._untouched is None or self._is_translated_again(event, raw):
+            elif self._untouched is None or self._resume_translation(event, raw):
                 self._outside(event, raw)
             elif event.kind == "start" and event.name not in _VOID:
                 self._push(event)
-        still = [(name, place) for name, place in self._open if name not in _END_MAY_LACK]
+        still = [(name, place) for name, place in self._open if name not in _OPTIONAL_END_TAGS]
         if still and {"html", "body"} & {name for name, _ in self._open} and not {"html", "body"} & self._ends:
             name, place = still[-1]
             line = self._text.count("\n", 0, place) + 1
@@ -179,10 +179,10 @@ class _Walk:
         """Add an event that is outside of untranslated elements to the text."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
-            self._add(event.start + num_marks, *self._work.each(spelled(raw[num_marks:])))
+            self._add(event.start + num_marks, *self._work.each(parse_references(raw[num_marks:])))
         elif event.kind == "other":
             self._work.count()
-            self._add(event.start, Atom(raw, "", Kind.ALONE if raw.startswith("<!--") else Kind.BREAK))
+            self._add(event.start, Atom(raw, "", Kind.STANDALONE if raw.startswith("<!--") else Kind.BREAK))
         else:
             self._tag(event, raw)
 
@@ -193,7 +193,7 @@ class _Walk:
         is_void = name in _VOID or event.kind == "alone"
         is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
-        inner = () if is_untouched else tuple(_attributes(raw, _translated(name, values), self._work))
+        inner = () if is_untouched else tuple(_attributes(raw, _translatable_attributes(name, values), self._work))
         if name == "html":
             self.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
             self.roots.append((raw, start))
@@ -202,7 +202,7 @@ class _Walk:
         if _is_inline(name) and is_untouched and not is_void:
             self._untouched = (len(self._open), start, name)
         elif _is_inline(name):
-            kind = Kind.ALONE if is_void else Kind.OPEN
+            kind = Kind.STANDALONE if is_void else Kind.OPEN
             self._add(start, Atom(raw, "" if is_void else name, kind, inner))
         else:
             self._flush(start)
@@ -218,7 +218,7 @@ class _Walk:
                 self._close(place)
                 self._leave(event.start)
                 break
-            if name not in _END_MAY_LACK and not _is_inline(name):
+            if name not in _OPTIONAL_END_TAGS and not _is_inline(name):
                 break
 
     def _push(self, event: Event) -> None:
@@ -252,7 +252,7 @@ class _Walk:
             self._flush(event.start)
         self._leave(event.start + len(raw))
 
-    def _is_translated_again(self, event: Event, raw: str) -> bool:
+    def _resume_translation(self, event: Event, raw: str) -> bool:
         """Return whether a tag turns translation on again within an untranslated element, and turn it on if so."""
         assert self._untouched is not None
         outer = self._untouched[2]
@@ -275,7 +275,7 @@ class _Walk:
                 self._untouched = None
                 if _is_inline(name):
                     raw = self._text[begin:end]
-                    self._add(begin, Atom(raw, "", Kind.ALONE) if name in _HIDDEN else protected(raw))
+                    self._add(begin, Atom(raw, "", Kind.STANDALONE) if name in _HIDDEN else protected(raw))
             elif self._untouched is None and self._within and len(self._open) < self._within[-1][0]:
                 self._flush(end)
                 _, self._untouched = self._within.pop()
@@ -292,32 +292,36 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            atoms = with_menus_apart(with_marks_alone(self._atoms, self._work), self._work)
-            atoms = with_labels_apart(atoms, self._work)
-            self._work.count(SEGMENT)
-            self.found.append(Segment(self._start, end, tuple(atoms), written, codes=Codes.PAGE))
+            atoms = separate_menu_links(join_footnote_marks(self._atoms, self._work), self._work)
+            atoms = separate_labels(atoms, self._work)
+            self._work.count(SEGMENT_PARTS)
+            self.found.append(Segment(self._start, end, tuple(atoms), escape_markup, codes=CodeSyntax.PAGE))
         self._atoms = []
 
 
 def _is_inline(name: str) -> bool:
     """Return whether an element may be within a sentence, as is the `o:p` that Word writes."""
-    return name.startswith("o:") or name.rpartition(":")[2] not in _APART
+    return name.startswith("o:") or name.rpartition(":")[2] not in _BLOCK_ELEMENTS
 
 
-def _translated(name: str, values: Mapping[str, str]) -> frozenset[str]:
+def _translatable_attributes(name: str, values: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the attributes of a tag that people read."""
     own = _OF_ELEMENT.get(name)
     is_named = {values.get("name", "").lower(), values.get("property", "").lower()} & _META
     if own is None or (name == "meta" and not is_named):
-        return _TRANSLATED
-    return _TRANSLATED if name == "input" and values.get("type", "").lower() not in _BUTTONS else _TRANSLATED | {own}
+        return _TRANSLATABLE_ATTRIBUTES
+    return (
+        _TRANSLATABLE_ATTRIBUTES
+        if name == "input" and values.get("type", "").lower() not in _BUTTONS
+        else _TRANSLATABLE_ATTRIBUTES | {own}
+    )
 
 
 def _is_ended_by(name: str, following: str) -> bool:
     """Return whether, by the rules of HTML, the start tag `following` ends an open element `name`."""
     if name == "p":
         return following in _ENDS_PARAGRAPH
-    is_same = name == following and (name in _END_MAY_LACK or name == "a")
+    is_same = name == following and (name in _OPTIONAL_END_TAGS or name == "a")
     return is_same or any(name in names and following in names for names in _END_EACH_OTHER)
 
 
@@ -325,9 +329,11 @@ def _attributes(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment
     """Yield the value of each of the named attributes of a tag as a segment, with offsets in the tag."""
     for attribute in attributes_of(tag):
         if attribute.name in names and attribute.raw.strip():
-            finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
-            work.count(SEGMENT)
-            yield Segment(attribute.start, attribute.end, tuple(work.each(spelled(attribute.raw))), escape, finish)
+            join_chunks = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
+            work.count(SEGMENT_PARTS)
+            yield Segment(
+                attribute.start, attribute.end, tuple(work.each(parse_references(attribute.raw))), escape, join_chunks
+            )
 
 
 def _in_quotes(before: str, chunks: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.references import ENDLESS
 from nmt_cli.formats.work import Work
 
-_MANY, _WEIGHT = 100, 4
+_MANY_ATTRIBUTES, _WEIGHT = 100, 4
 """Number of attributes of a tag beyond which each further one counts as `_WEIGHT` parts of the work: the library reads
 a whole tag at once."""
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.S)
@@ -68,7 +68,7 @@ class _Parser(HTMLParser):
         place, number = (name.end() if name else i), 0
         while (attribute := _ATTRIBUTE.match(self.rawdata, place)) is not None:
             place, number = attribute.end(), number + 1
-            if number > _MANY:
+            if number > _MANY_ATTRIBUTES:
                 self._work.count(_WEIGHT)
         return super().check_for_whole_start_tag(i)
 

@@ -9,7 +9,7 @@ _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec")
 LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
 SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
-BREAK = re.compile(r"\s*<br\b", re.I)
+BREAK_TAG = re.compile(r"\s*<br\b", re.I)
 
 
 class InlineText:
@@ -43,7 +43,7 @@ class InlineText:
         """End the inline element that was begun last."""
         was_hidden = self._opened.pop()
         self._num_hidden -= was_hidden
-        if was_hidden and not self._num_hidden and (self._is_break or BREAK.match("".join(self._code))):
+        if was_hidden and not self._num_hidden and (self._is_break or BREAK_TAG.match("".join(self._code))):
             self._parts.append("\n")
 
     def add(self, data: str) -> None:

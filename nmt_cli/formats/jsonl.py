@@ -8,25 +8,25 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from nmt_cli.formats.columns import SAMPLE_ROWS, two_parts, unfinished_state
+from nmt_cli.formats.columns import SAMPLE_ROWS, split_columns_option, unfinished_state
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, named_by
+from nmt_cli.formats.languages import Languages, headers_naming
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.formats.report import ImportedPair, ImportReport
 from nmt_cli.system.errors import InputError
 
 _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("original", "translation"))
 
 
 def read_json_lines(
-    given: Input,
+    input_file: Input,
     facts: TextFacts,
     languages: Languages,
     asked: str | None,
     report: ImportReport,
     *,
     with_unfinished: bool = False,
-) -> Iterator[Found]:
+) -> Iterator[ImportedPair]:
     """Yield the source and target fields of each object; lines without them, and unfinished ones, are counted.
 
     `asked` is the value of --columns, two names of fields; None to find them.
@@ -34,27 +34,27 @@ def read_json_lines(
     Raises:
         InputError: no line has an object, or it is not certain which two fields are meant.
     """
-    records = _records(given, facts, report)
+    records = _records(input_file, facts, report)
     sample = list(islice(records, SAMPLE_ROWS))
     if not sample:
-        raise InputError(f"{given.name}: holds no JSON object in any line")
-    keys = _keys([record for _, record in sample], given.name, languages, asked)
+        raise InputError(f"{input_file.name}: holds no JSON object in any line")
+    keys = _keys([record for _, record in sample], input_file.name, languages, asked)
     report.inputs[-1]["columns"] = list(keys)
     for number, record in chain(sample, records):
         texts = [record.get(key) for key in keys]
         missing = [key for key, text in zip(keys, texts, strict=True) if not isinstance(text, str)]
         if missing:
             state = "is missing" if all(record.get(key) is None for key in missing) else "is not a string"
-            report.skip(f"the field {' and '.join(missing)} {state}", f"{given.name}:{number}")
+            report.skip(f"the field {' and '.join(missing)} {state}", f"{input_file.name}:{number}")
         elif not with_unfinished and (unfinished := unfinished_state(record.items())):
-            report.skip(f"unfinished ({unfinished})", f"{given.name}:{number}")
+            report.skip(f"unfinished ({unfinished})", f"{input_file.name}:{number}")
         else:
-            yield Found(number, *map(str, texts))
+            yield ImportedPair(number, *map(str, texts))
 
 
 def read_json_texts(
-    given: Input, facts: TextFacts, language: str, asked: str | None, report: ImportReport
-) -> Iterator[Found]:
+    input_file: Input, facts: TextFacts, language: str, asked: str | None, report: ImportReport
+) -> Iterator[ImportedPair]:
     """Yield one text field of each object, as source and as target; lines without it are counted.
 
     `asked` is the value of --columns, the name of the field; None to find it.
@@ -62,12 +62,12 @@ def read_json_texts(
     Raises:
         InputError: it is not certain which field is meant.
     """
-    records = _records(given, facts, report)
+    records = _records(input_file, facts, report)
     sample = list(islice(records, SAMPLE_ROWS))
     fields = list(dict.fromkeys(key for _, record in sample for key in record))
     texts = [key for key in fields if any(isinstance(record.get(key), str) for _, record in sample)]
     found = (
-        [fields[place] for place in named_by(fields, language)]
+        [fields[place] for place in headers_naming(fields, language)]
         or [key for key in ("text", "sentence") if key in texts]
         or texts
     )
@@ -76,22 +76,22 @@ def read_json_texts(
     if len(found) != 1:
         tries = "; or ".join(f"--columns {shlex.quote(key)}" for key in texts[:4]) or "--columns FIELD"
         raise InputError(
-            f"{given.name}: cannot tell which field is {language}. Run the same command again with one of these: "
+            f"{input_file.name}: cannot tell which field is {language}. Run the same command again with one of these: "
             f"{tries}"
         )
     report.inputs[-1]["columns"] = found
     for number, record in chain(sample, records):
         if isinstance(text := record.get(found[0]), str):
-            yield Found(number, text, text)
+            yield ImportedPair(number, text, text)
         else:
-            report.skip(f"the field {found[0]} is missing or not a string", f"{given.name}:{number}")
+            report.skip(f"the field {found[0]} is missing or not a string", f"{input_file.name}:{number}")
 
 
-def _records(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(input_file: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number of each line that holds an object, with the object, or the one in its field `translation`."""
     is_universal = facts.line_ends in ("CR", "mostly CR", "mixed")
-    for number, line in enumerate(read_lines(given, facts, universal=is_universal), start=1):
-        place = f"{given.name}:{number}"
+    for number, line in enumerate(read_lines(input_file, facts, universal=is_universal), start=1):
+        place = f"{input_file.name}:{number}"
         if not line.strip():
             report.note("blank lines")
             continue
@@ -114,7 +114,7 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
     """
     fields = {key: value for record in records for key, value in record.items()}
     if asked is not None:
-        source, target = two_parts(asked)
+        source, target = split_columns_option(asked)
         if missing := [key for key in (source, target) if key not in fields]:
             raise InputError(
                 f"--columns {asked}: {name} has no field {' or '.join(map(repr, missing))}; the fields are "
@@ -122,7 +122,7 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
             )
         return source, target
     for record in records:
-        if (keys := _named(record, languages)) is not None:
+        if (keys := _named_fields(record, languages)) is not None:
             return keys
     texts = [key for key, value in fields.items() if isinstance(value, str)]
     tries = "; or ".join(f"--columns {shlex.quote(order)}" for order in _orders(texts)) or "--columns SOURCE,TARGET"
@@ -132,10 +132,10 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
     )
 
 
-def _named(record: dict[str, Any], languages: Languages) -> tuple[str, str] | None:
+def _named_fields(record: dict[str, Any], languages: Languages) -> tuple[str, str] | None:
     """Return the fields named after the languages, or after roles such as `source` and `target`, or None."""
     names = list(record)
-    found = [named_by(names, language) for language in languages]
+    found = [headers_naming(names, language) for language in languages]
     if len(found[0]) == len(found[1]) == 1 and found[0] != found[1]:
         return names[found[0][0]], names[found[1][0]]
     return next((sides for sides in _SIDES if {*sides} <= record.keys()), None)

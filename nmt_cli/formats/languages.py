@@ -43,7 +43,7 @@ _WORDS = {
 }
 _WORD = re.compile(r"\w+")
 _SURVEYED = 2_000
-LIKE_NUMBERS = ("id", "no")
+AMBIGUOUS_CODES = ("id", "no")
 """Codes of languages (Indonesian, Norwegian) that in many tables are the header of a column of numbers."""
 
 
@@ -59,7 +59,7 @@ def is_exactly(code: str, language: str) -> bool:
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
 
 
-def unlike(declared: Iterable[str], language: str) -> str | None:
+def conflicting_language(declared: Iterable[str], language: str) -> str | None:
     """Return the first declared language that differs from `language` in more than its region; None if none does."""
     return next(
         (code for code in declared if code.strip() and primary_language(code) != primary_language(language)), None
@@ -82,7 +82,7 @@ def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
         )
 
 
-def language_after(declared: str, code: str) -> str:
+def updated_language(declared: str, code: str) -> str:
     """Return the language that a document should declare after it is translated into the language `code`.
 
     If it declares this language with a region, that stays: programs know a catalogue for pt_BR by this name, and the
@@ -130,7 +130,7 @@ def _without_format(name: str) -> str:
     return re.sub(r"\.(?:txt|text|srt|vtt)$", "", name.lower())
 
 
-def named_by(names: Sequence[str], language: str) -> list[int]:
+def headers_naming(names: Sequence[str], language: str) -> list[int]:
     """Return the indices of the column headers or fields that name a language.
 
     If some are its very code, only these count. For `id` and `no`, which often name a number in tables, any other name
@@ -139,10 +139,10 @@ def named_by(names: Sequence[str], language: str) -> list[int]:
     exact = [place for place, name in enumerate(names) if name.strip().lower() == language.lower()]
     named = [place for place, name in enumerate(names) if language_in(name) == primary_language(language)]
     others = [place for place in named if place not in exact]
-    return others or exact if language.lower() in LIKE_NUMBERS else exact or others
+    return others or exact if language.lower() in AMBIGUOUS_CODES else exact or others
 
 
-def other_language(text: str) -> bool:
+def is_language_name(text: str) -> bool:
     """Return whether a text is nothing but the name or the code of a language."""
     return text.strip().lower() in ALIASES
 

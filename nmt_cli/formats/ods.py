@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from nmt_cli.formats.columns import NoText
+from nmt_cli.formats.columns import NonTextCell
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
 from nmt_cli.formats.xlsx import only_sheet
-from nmt_cli.formats.xml import ODD_SIGN, read_events
+from nmt_cli.formats.xml import INVALID_MARKER, read_events
 from nmt_cli.system.errors import InputError
 
 MAX_COLUMNS = 1_000
@@ -29,11 +29,11 @@ class Row(NamedTuple):
     cells: list[str]
 
 
-class OdsEvents:
+class OdsHandler:
     """Collects the rows of all sheets."""
 
     def __init__(self) -> None:
-        self.found: list[Row] = []
+        self.items: list[Row] = []
         self._sheet = ""
         self._number = self._aside = self._paragraphs = 0
         self._cells: list[str] = []
@@ -73,7 +73,7 @@ class OdsEvents:
     def text(self, data: str) -> None:
         """Keep text that is in a paragraph of a cell and not in a comment."""
         if self._text is not None and self._paragraphs and not self._aside:
-            self._text.append(data.replace(ODD_SIGN, ""))
+            self._text.append(data.replace(INVALID_MARKER, ""))
 
     def end(self, name: str) -> None:
         """End a cell or a row."""
@@ -82,14 +82,14 @@ class OdsEvents:
         elif name in _CELLS and self._text is not None:
             cell, self._text = "" if self._is_error else "".join(self._text), None
             if not self._is_text or self._number_of_cell not in (None, cell):
-                cell = NoText("")
+                cell = NonTextCell("")
             self._cells += [cell] * min(self._cell_repeated, MAX_COLUMNS - len(self._cells))
         elif name == "table-row":
-            while self._cells and not self._cells[-1] and not isinstance(self._cells[-1], NoText):
+            while self._cells and not self._cells[-1] and not isinstance(self._cells[-1], NonTextCell):
                 self._cells.pop()
             if self._cells:
                 numbers = range(self._number + 1, self._number + 1 + self._row_repeated)
-                self.found.append(Row(self._sheet, numbers, self._cells))
+                self.items.append(Row(self._sheet, numbers, self._cells))
             self._number += self._row_repeated
 
 
@@ -99,7 +99,7 @@ def _count(attributes: dict[str, str], name: str) -> int:
     return min(int(number), MAX_ROWS) if re.fullmatch(r"[0-9]{1,9}", number) else 1
 
 
-def read_ods(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
+def read_ods(input_file: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
     """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet that is not empty.
 
     It is the named sheet, or the only one in which some row has `num_columns` filled cells.
@@ -107,26 +107,28 @@ def read_ods(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[
     Raises:
         InputError: the file is damaged or protected, or no sheet or several sheets could be meant.
     """
-    check_no_declarations(given)
-    with zip_archive(given) as archive:
+    check_no_declarations(input_file)
+    with zip_archive(input_file) as archive:
         manifest = "META-INF/manifest.xml"
         if _CONTENT not in archive.namelist():
-            raise InputError(f"{given.name}: holds no {_CONTENT}, so it is not a spreadsheet that can be read")
+            raise InputError(f"{input_file.name}: holds no {_CONTENT}, so it is not a spreadsheet that can be read")
         if manifest in archive.namelist() and b"encryption-data" in archive.read(manifest):
-            raise InputError(f"{given.name}: is encrypted; save it again without a password")
+            raise InputError(f"{input_file.name}: is encrypted; save it again without a password")
     is_table: dict[str, bool] = {}
-    for row in _rows(given):
+    for row in _rows(input_file):
         filled = sum(bool(cell) and not cell.isspace() for cell in row.cells)
         is_table[row.sheet] = is_table.get(row.sheet, False) or filled >= num_columns
     if sheet is not None and sheet not in is_table:
-        raise InputError(f"--sheet {sheet}: {given.name} has no such sheet with text; it has {', '.join(is_table)}")
+        raise InputError(
+            f"--sheet {sheet}: {input_file.name} has no such sheet with text; it has {', '.join(is_table)}"
+        )
     tables = [title for title, is_one in is_table.items() if is_one]
-    chosen = sheet or only_sheet(given.name, tables, list(is_table), num_columns)
-    for row in _rows(given):
+    chosen = sheet or only_sheet(input_file.name, tables, list(is_table), num_columns)
+    for row in _rows(input_file):
         if row.sheet == chosen:
             for number in row.numbers:
                 yield f"{chosen}!{number}", row.cells
 
 
-def _rows(given: Input) -> Iterator[Row]:
-    return read_events(replace(given, member=_CONTENT), TextFacts("UTF-8", "utf-8-sig", "none"), OdsEvents())
+def _rows(input_file: Input) -> Iterator[Row]:
+    return read_events(replace(input_file, member=_CONTENT), TextFacts("UTF-8", "utf-8-sig", "none"), OdsHandler())

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import IO, cast
 
-from nmt_cli.formats.recognise import Foreign, inner_name, why_not_text
+from nmt_cli.formats.recognise import ForeignFormat, detect_non_text, inner_name
 from nmt_cli.system.errors import InputError
 
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _ZIPPED = ("a zip archive", "a spreadsheet")
 """Kinds that the first bytes of a file may confuse, because they show only some names of the members of an archive."""
-_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
+_DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Input:
     """Name of the member of a zip archive at `path`; None if the file itself is meant."""
     compression: str | None = None
     """`gzip`, `xz`, `zstd` or `bzip2`."""
-    shown: str | None = None
+    display_name: str | None = None
     """The name of the file in messages, where it is not the path: standard input lies in a temporary copy."""
     data: bytes | None = None
     """The content, if it is in memory and not in a file."""
@@ -42,7 +42,7 @@ class Input:
     @property
     def file(self) -> str:
         """The name of the file in messages."""
-        return self.path if self.shown is None else self.shown
+        return self.path if self.display_name is None else self.display_name
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class Input:
                 yield self._decompressed(file)
         except FileNotFoundError:
             raise InputError(f"{self.file}: there is no such file") from None
-        except _DAMAGED as error:
+        except _DAMAGE_ERRORS as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise InputError(f"{self.file}: cannot be read: {(error.strerror or str(error)).lower()}") from None
             raise InputError(
@@ -131,7 +131,7 @@ def _zstd_reader(file: IO[bytes], name: str) -> IO[bytes]:
     return cast(IO[bytes], io.BufferedReader(Reader(), CHUNK_BYTES))
 
 
-def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
+def resolve_input(container: Input) -> tuple[list[Input], ForeignFormat | None]:
     """Return the file, or the members if it is a zip archive, and the kind of the file if it is not text.
 
     The file comes back with its compression. A zip archive has no kind.
@@ -139,7 +139,7 @@ def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
     Raises:
         InputError: it is not a file, cannot be read, or is an archive without files.
     """
-    path = whole.path
+    path = container.path
     if not path:
         raise InputError("the name of an input file is empty")
     if os.path.isdir(path):
@@ -149,101 +149,105 @@ def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
             f"{path}: is a pipe or a device; an import reads a file more than once, so save it first, or give it as "
             "standard input, -"
         )
-    head = whole.head(1 << 12)
+    head = container.head(1 << 12)
     compression = next((name for start, name in _COMPRESSIONS.items() if head.startswith(start)), None)
     if compression == "bzip2" and head[4:10] != b"1AY&SY":
         compression = None
     if compression is not None:
-        whole = replace(whole, compression=compression)
-        head = whole.head(1 << 12)
-    foreign = why_not_text(head)
-    if foreign is None or foreign.what not in _ZIPPED or compression is not None:
-        return [whole], foreign
-    return ([whole], Foreign("a spreadsheet", "")) if _is_spreadsheet(whole) else (_members(whole), None)
+        container = replace(container, compression=compression)
+        head = container.head(1 << 12)
+    foreign = detect_non_text(head)
+    if foreign is None or foreign.kind not in _ZIPPED or compression is not None:
+        return [container], foreign
+    return (
+        ([container], ForeignFormat("a spreadsheet", "")) if _is_spreadsheet(container) else (_members(container), None)
+    )
 
 
-def _is_spreadsheet(given: Input) -> bool:
+def _is_spreadsheet(input_file: Input) -> bool:
     """Return whether a zip archive is a spreadsheet, by the names of all its members, which may be in any order."""
-    with zip_archive(given) as archive:
+    with zip_archive(input_file) as archive:
         return bool({"xl/workbook.xml", "content.xml"} & set(archive.namelist()))
 
 
 @contextmanager
-def spreadsheets_unpacked(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+def unpack_spreadsheets(inputs: Sequence[Input]) -> Iterator[list[Input]]:
     """Yield the inputs, with an unpacked temporary copy in place of each spreadsheet that is packed alone.
 
     It is packed if it is compressed, or is the only file in a zip archive. The readers of spreadsheets need a file in
     which they can go back and forth.
     """
     with ExitStack() as stack:
-        yield [_unpacked(given, stack) for given in inputs]
+        yield [_unpack(input_file, stack) for input_file in inputs]
 
 
-def _unpacked(whole: Input, stack: ExitStack) -> Input:
-    (packed, *others), _ = opened(whole)
+def _unpack(container: Input, stack: ExitStack) -> Input:
+    (packed, *others), _ = resolve_input(container)
     if others or (packed.member is None and packed.compression is None):
-        return whole
-    foreign = why_not_text(packed.head(1 << 12))
-    if foreign is None or foreign.what not in _ZIPPED:
-        return whole
+        return container
+    foreign = detect_non_text(packed.head(1 << 12))
+    if foreign is None or foreign.kind not in _ZIPPED:
+        return container
     # The pairs are written when it goes, so no error may come from that.
     copy = os.path.join(stack.enter_context(TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True)), "copy")
     with open(copy, "wb") as file:
         file.writelines(packed.chunks())
-    unpacked = Input(copy, shown=packed.name)
-    return unpacked if _is_spreadsheet(unpacked) else whole
+    unpacked = Input(copy, display_name=packed.name)
+    return unpacked if _is_spreadsheet(unpacked) else container
 
 
-def _members(given: Input) -> list[Input]:
-    with zip_archive(given) as archive:
+def _members(input_file: Input) -> list[Input]:
+    with zip_archive(input_file) as archive:
         names = [
             info.filename
             for info in archive.infolist()
             if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/")
         ]
     if not names:
-        raise InputError(f"{given.file}: is a zip archive without files")
-    return [replace(given, member=member) for member in names]
+        raise InputError(f"{input_file.file}: is a zip archive without files")
+    return [replace(input_file, member=member) for member in names]
 
 
 @contextmanager
-def zip_archive(given: Input) -> Iterator[zipfile.ZipFile]:
+def zip_archive(input_file: Input) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive.
 
     Raises:
         InputError: the archive, or a member that is read, is damaged or encrypted.
     """
     try:
-        with open(given.path, "rb") as file:
+        with open(input_file.path, "rb") as file:
             try:
                 archive = zipfile.ZipFile(file)
             except UnicodeDecodeError as error:  # of a name
                 raise zipfile.BadZipFile(str(error)) from None
             with archive:
                 yield archive
-    except _DAMAGED as error:
+    except _DAMAGE_ERRORS as error:
         if isinstance(error, FileNotFoundError):
-            raise InputError(f"{given.file}: there is no such file") from None
-        raise InputError(f"{given.file}: is a damaged zip archive ({error}); get it again") from None
+            raise InputError(f"{input_file.file}: there is no such file") from None
+        raise InputError(f"{input_file.file}: is a damaged zip archive ({error}); get it again") from None
     except NotImplementedError as error:
         raise InputError(
-            f"{given.file}: is compressed in a way that is not known here ({error}); unpack it and give the files"
+            f"{input_file.file}: is compressed in a way that is not known here ({error}); unpack it and give the files"
         ) from None
     except RuntimeError as error:
         if "password" not in str(error):
             raise
-        raise InputError(f"{given.file}: is encrypted; unpack it with its password, or save it without one") from None
+        raise InputError(
+            f"{input_file.file}: is encrypted; unpack it with its password, or save it without one"
+        ) from None
 
 
-def check_no_declarations(given: Input) -> None:
+def check_no_declarations(input_file: Input) -> None:
     """Raise `InputError` if the XML in a spreadsheet declares entities, which no program writes there."""
-    with zip_archive(given) as archive:
+    with zip_archive(input_file) as archive:
         for info in archive.infolist():
             if not info.filename.endswith((".xml", ".rels")):
                 continue
             with archive.open(info) as member:
                 if b"<!DOCTYPE" in (head := member.read(1 << 12)) or b"<!ENTITY" in head:
                     raise InputError(
-                        f"{given.file}: {info.filename} declares XML entities, which nmt does not "
+                        f"{input_file.file}: {info.filename} declares XML entities, which nmt does not "
                         "read for safety; remove them"
                     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.segments import Atom, Content, Segment
-from nmt_cli.formats.work import SEGMENT
+from nmt_cli.formats.work import SEGMENT_PARTS
 
 
 class Paragraphs(Content):
@@ -20,7 +20,7 @@ class Paragraphs(Content):
         start = int(self.document.text.startswith("\ufeff"))  # a byte order mark is no text
         lines[:1] = [line[start:] for line in lines[:1]]
         for number, line in enumerate(lines, start=1):
-            self.work.count(1 + SEGMENT)
+            self.work.count(1 + SEGMENT_PARTS)
             bare = line.removesuffix("\r")
             if bare.strip():
                 yield Segment(start, start + len(bare), (Atom(bare, bare),), line=number)

@@ -8,15 +8,15 @@ from itertools import zip_longest
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, language_of_name, order_of, stem_of_name
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.report import Found
-from nmt_cli.system.console import counted, warn
+from nmt_cli.formats.report import ImportedPair
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
 Side = tuple[Input, TextFacts]
 
 
-def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
+def pair_files(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
     """Return the indices of the two files of each pair, by their names.
 
     Files whose names differ only in the language belong together, as in `a.en b.en a.fr b.fr`. If not all files can be
@@ -44,9 +44,9 @@ def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, 
     return neighbours
 
 
-def in_order(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:
+def order_sides(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:
     """Return the sides with the source first, and the evidence for it, in words: the names, the texts or the order."""
-    named = [language_of_name(given.inner_name, languages) for given, _ in sides]
+    named = [language_of_name(input_file.inner_name, languages) for input_file, _ in sides]
     order = order_of(_texts(sides[0]), _texts(sides[1]), languages)
     if named in ([languages.source, languages.target], [languages.target, languages.source]):
         if named[0] == languages.source != languages.target and order.is_swapped and order.is_certain:
@@ -66,7 +66,7 @@ def _texts(side: Side) -> Iterator[str]:
     return read_lines(*side)
 
 
-def read_parallel(source: Side, target: Side) -> Iterator[Found]:
+def read_parallel(source: Side, target: Side) -> Iterator[ImportedPair]:
     """Yield each line of the source file with the line of the same number in the target file.
 
     Raises:
@@ -79,10 +79,11 @@ def read_parallel(source: Side, target: Side) -> Iterator[Found]:
         for side, line in enumerate(lines):
             counts[side] += line is not None
         if None not in lines:
-            yield Found(number, *(_without_end(line) for line in lines))
+            yield ImportedPair(number, *(_without_end(line) for line in lines))
     if counts[0] != counts[1]:
         raise InputError(
-            f"{source[0].name} has {counted(counts[0], 'line')} and {target[0].name} has {counted(counts[1], 'line')}; "
+            f"{source[0].name} has {format_count(counts[0], 'line')} and {target[0].name} has "
+            f"{format_count(counts[1], 'line')}; "
             "line i of one must belong to line i of the other, so the counts must be equal"
         )
 

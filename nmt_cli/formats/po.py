@@ -10,9 +10,19 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nmt_cli.formats.encoded_text import EncodedText
-from nmt_cli.formats.languages import language_after
-from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind, Odd, Segment, State
-from nmt_cli.formats.work import SEGMENT, Work
+from nmt_cli.formats.languages import updated_language
+from nmt_cli.formats.segments import (
+    Atom,
+    CodeSyntax,
+    Content,
+    DeclaredLanguages,
+    Edit,
+    Kind,
+    Segment,
+    State,
+    UnreadablePart,
+)
+from nmt_cli.formats.work import SEGMENT_PARTS, Work
 
 _SOME = 200
 """Count of the numbers, from 0, for which the plural form is computed, to see if the form for 1 is for many numbers."""
@@ -44,7 +54,7 @@ _ARGUMENT = re.compile(r"%(?:\d++\$)?[-+#0 ]*+\d*+(?:\.\d++)?[a-zA-Z]|%\(\w++\)|
 _WIDTH = 78
 _ENTRY = 1
 """Parts of the work (see `Work`) that an entry counts as, in addition to its segment."""
-_MANY = 100
+_MANY_LINES = 100
 """Number of lines of a text beyond which each further line counts as a part of the work: an ordinary entry needs little
 memory."""
 _ODD = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
@@ -85,10 +95,10 @@ class _Form(NamedTuple):
     """One form of a message (singular or a plural), with the place of its translation."""
 
     entry: _Entry
-    own: _Text
-    begin: str
+    translation: _Text
+    missing_keyword: str
     """The keyword to write before a plural form that the entry lacks, such as `msgstr[1]`; empty if it has the form."""
-    is_long: bool
+    is_multiline: bool
 
 
 class PluralRule(NamedTuple):
@@ -96,9 +106,9 @@ class PluralRule(NamedTuple):
 
     num_forms: int | None
     """Number of forms; None in an unfilled template, or if it has more than two digits: no language has seven forms."""
-    one: int
+    singular_form: int
     """Index of the form for 1; -1 if 1, 2 and 3 have the same form."""
-    is_for_few: bool
+    is_singular_only: bool
     """True if the form for 1 is used for 1 only, or for 0 and 1 only."""
 
 
@@ -110,7 +120,7 @@ class Catalogue(Content):
         self._rule = plural_rule("")
         self._header: _Entry | None = None
         self._language: re.Match[str] | None = None
-        self._declared = Declared()
+        self._declared = DeclaredLanguages()
 
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
@@ -129,7 +139,7 @@ class Catalogue(Content):
         num_messages = 0
         for entry in self._entries():
             if not entry.texts:
-                yield Segment(entry.place, entry.place, (), line=self.line_at(entry.place), state=State.LEFT,
+                yield Segment(entry.place, entry.place, (), line=self.line_at(entry.place), state=State.EXCLUDED,
                               reason="obsolete")  # fmt: skip
                 continue
             if not entry.is_whole:
@@ -140,18 +150,18 @@ class Catalogue(Content):
                 continue
             num_messages += 1
             yield from self._segments_of(entry)
-        if self.odd and not num_messages:
-            first = min(self.odd)
-            self.document.refuse_line(first.line, first.what)
+        if self.unreadable_parts and not num_messages:
+            first = min(self.unreadable_parts)
+            self.document.refuse_line(first.line, first.problem)
 
-    def in_language(self, code: str) -> Iterator[Edit]:
+    def language_edits(self, code: str) -> Iterator[Edit]:
         """Yield the edits that set the language in the header, and the charset if the header has none yet."""
         if self._header is None or (header := self._header.texts.get("msgstr")) is None:
             return
         code = code.replace("-", "_")
         raw = self.document.text[header.start : header.end]
         if self._language is not None:
-            named = language_after(self._language[1], code)
+            named = updated_language(self._language[1], code)
             is_same = self._language[1] == named
             yield Edit(*self._language.span(), self._language[0] if is_same else f"Language: {named}")
         else:
@@ -169,7 +179,7 @@ class Catalogue(Content):
                 f"catalogue of the template with msginit -l {code}, and translate that"
             )
 
-    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+    def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
         """Yield the edits that write the translation in quotes, and that remove the flag `fuzzy`.
 
         If its source has several lines, it has as many as it needs; else it has one.
@@ -180,16 +190,22 @@ class Catalogue(Content):
         text = self.document.text
         line_end = _line_end(text, form.entry.texts["msgid"].end)
         lines = [raw]
-        if form.is_long:
+        if form.is_multiline:
             lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
-        is_same = form.own.lines and form.own.raw == raw
-        new = text[form.own.start : form.own.end] if is_same else line_end.join(f'"{line}"' for line in lines)
-        yield Edit(segment.start, segment.end, f"{line_end}{form.begin}{new}" if form.begin else new)
+        is_same = form.translation.lines and form.translation.raw == raw
+        new = (
+            text[form.translation.start : form.translation.end]
+            if is_same
+            else line_end.join(f'"{line}"' for line in lines)
+        )
+        yield Edit(
+            segment.start, segment.end, f"{line_end}{form.missing_keyword}{new}" if form.missing_keyword else new
+        )
         if "fuzzy" in form.entry.flags:
             yield from self._without_fuzzy(form.entry)
 
     def _skip(self, place: int, what: str) -> None:
-        self.odd.append(Odd(self.line_at(place), what))
+        self.unreadable_parts.append(UnreadablePart(self.line_at(place), what))
 
     def _entries(self) -> Iterator[_Entry]:
         """Yield the entries; an obsolete entry has its place only. An entry with an invalid line is left out."""
@@ -225,10 +241,10 @@ class Catalogue(Content):
                 if mark == "#,":
                     entry.flags |= {flag.strip() for flag in token.strip()[2:].split(",")}
                     entry.flag_lines.append((start, position))
-                    self.work.count(len(entry.flag_lines) > _MANY)
+                    self.work.count(len(entry.flag_lines) > _MANY_LINES)
                 elif mark == "#|":
                     entry.previous_lines.append((start, position))
-                    self.work.count(len(entry.previous_lines) > _MANY)
+                    self.work.count(len(entry.previous_lines) > _MANY_LINES)
             elif is_lost:
                 continue
             elif kind is None:
@@ -250,7 +266,7 @@ class Catalogue(Content):
                 last.start = last.start if last.lines else start
                 last.end = position
                 last.lines.append(token[1:-1])
-                self.work.count(len(last.lines) > _MANY)
+                self.work.count(len(last.lines) > _MANY_LINES)
         if entry is not None and entry.texts and not is_lost:
             yield entry
 
@@ -260,7 +276,7 @@ class Catalogue(Content):
         self._header, self._rule = entry, plural_rule(header.raw)
         self._language = _LANGUAGE.search(self.document.text, header.start, header.end)
         if self._language is not None:
-            self._declared = Declared("", self._language[1].strip(), self._language.start(), "Language")
+            self._declared = DeclaredLanguages("", self._language[1].strip(), self._language.start(), "Language")
 
     def _segments_of(self, entry: _Entry) -> Iterator[Segment]:
         """Yield a segment for each form of a message.
@@ -279,32 +295,34 @@ class Catalogue(Content):
             return
         last = texts[names[-1]]
         # A form for many numbers needs the placeholders of the plural.
-        is_alike = self._rule.is_for_few or _count_specifiers(singular.raw) == _count_specifiers(plural.raw)
+        is_alike = self._rule.is_singular_only or _count_specifiers(singular.raw) == _count_specifiers(plural.raw)
         for number in range(self._rule.num_forms or len(names)):
-            source = singular if number == self._rule.one and self._rule.num_forms != 1 and is_alike else plural
-            own = texts.get(f"msgstr[{number}]")
-            begin = "" if own is not None else f"msgstr[{number}] "
-            form = _Form(entry, own or _Text(last.end, last.end, []), begin, len(source.lines) > 1)
+            source = (
+                singular if number == self._rule.singular_form and self._rule.num_forms != 1 and is_alike else plural
+            )
+            translation = texts.get(f"msgstr[{number}]")
+            missing_keyword = "" if translation is not None else f"msgstr[{number}] "
+            form = _Form(entry, translation or _Text(last.end, last.end, []), missing_keyword, len(source.lines) > 1)
             # gettext shows nothing for a form that is empty beside one that is not.
-            is_missing = not (is_fuzzy or form.own.raw)
+            is_missing = not (is_fuzzy or form.translation.raw)
             yield replace(self._segment(form, source, State.NEW if is_missing else state, line), group=entry)
 
     def _segment(self, form: _Form, source: _Text, state: State, line: int) -> Segment:
-        self.work.count(SEGMENT + _ENTRY)
-        own = form.own
+        self.work.count(SEGMENT_PARTS + _ENTRY)
+        translation = form.translation
         return Segment(
-            own.start,
-            own.end,
+            translation.start,
+            translation.end,
             tuple(self.work.each(_atoms(source.raw))),
-            _spelled,
+            _escape_string,
             line=line,
-            target=None if form.begin else "".join(atom.text for atom in _atoms(own.raw)),
+            target=None if form.missing_keyword else "".join(atom.text for atom in _atoms(translation.raw)),
             state=state,
             reason="fuzzy" if "fuzzy" in form.entry.flags else "",
             declared=self._declared,
             context=form.entry.texts["msgctxt"].raw if "msgctxt" in form.entry.texts else "",
-            syntax=frozenset(form.entry.flags),
-            codes=Codes.MESSAGE,
+            format_flags=frozenset(form.entry.flags),
+            codes=CodeSyntax.MESSAGE,
             unit=form,
         )
 
@@ -330,15 +348,15 @@ def plural_rule(header: str) -> PluralRule:
     """Return the plural forms that the header of a catalogue declares."""
     found = re.search(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=([^;\\]*)", header)
     if found is None:
-        return PluralRule(None, 0, is_for_few=True)
+        return PluralRule(None, 0, is_singular_only=True)
     try:
         form = gettext.c2py(found[2].strip())
         forms = [form(number) for number in range(_SOME)]
     except (ValueError, ArithmeticError, RecursionError):
-        return PluralRule(int(found[1]), 0, is_for_few=False)
+        return PluralRule(int(found[1]), 0, is_singular_only=False)
     if forms[1] == forms[2] == forms[3]:
-        return PluralRule(int(found[1]), -1, is_for_few=False)
-    return PluralRule(int(found[1]), forms[1], is_for_few=forms[1] not in forms[2:])
+        return PluralRule(int(found[1]), -1, is_singular_only=False)
+    return PluralRule(int(found[1]), forms[1], is_singular_only=forms[1] not in forms[2:])
 
 
 def _count_specifiers(raw: str) -> Counter[str]:
@@ -371,7 +389,7 @@ def _characters(escapes: str | None) -> str:
         return ""
 
 
-def _spelled(text: str) -> str:
+def _escape_string(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
 
 

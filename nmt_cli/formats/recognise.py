@@ -1,6 +1,6 @@
 """Recognise a file by its first few KiB. Only the standard library is needed, and nothing is opened here.
 
-Commands that expect plain text ask `why_not_text` and `suspicion`; `nmt import` asks `text_format`.
+Commands that expect plain text ask `detect_non_text` and `suspected_format`; `nmt import` asks `text_format`.
 """
 
 from __future__ import annotations
@@ -86,19 +86,19 @@ _OTHER_SUBTITLES = re.compile(r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d
 """Beginning of ASS and SSA, SBV, and MicroDVD."""
 
 
-class Foreign(NamedTuple):
+class ForeignFormat(NamedTuple):
     """Content that is not plain text in UTF-8."""
 
-    what: str
+    kind: str
     """The kind of the file, with its article: `UTF-16 text`, `a spreadsheet`."""
     advice: str
 
     def refusal(self, name: str) -> str:
         """Return the message for a command that was given the file as plain text."""
-        return f"{name}: is {self.what}, but plain text in UTF-8 is expected here; {self.advice}"
+        return f"{name}: is {self.kind}, but plain text in UTF-8 is expected here; {self.advice}"
 
 
-_SUBTITLES = Foreign(
+_SUBTITLES = ForeignFormat(
     "a file of subtitles that is neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`"
 )
 
@@ -117,31 +117,31 @@ def ending_of(path: str) -> str | None:
     return ending if ending in ENDINGS else None
 
 
-def why_not_text(head: bytes) -> Foreign | None:
+def detect_non_text(head: bytes) -> ForeignFormat | None:
     """Return the kind of a file that begins with `head` and plainly is not plain text in UTF-8; None if it may be."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         what = _zip_kind(head)
-        return Foreign(what, _SAVED if what == _DOCUMENT else _IMPORTABLE)
+        return ForeignFormat(what, _SAVED if what == _DOCUMENT else _IMPORTABLE)
     for signature, place, what, advice in _SIGNATURES:
         if head.startswith(signature, place):
-            return Foreign(what, advice)
+            return ForeignFormat(what, advice)
     if encoding := utf16_encoding(head):
-        return Foreign(f"{encoding.removesuffix('-LE').removesuffix('-BE')} text", _IMPORTABLE)
+        return ForeignFormat(f"{encoding.removesuffix('-LE').removesuffix('-BE')} text", _IMPORTABLE)
     begins_xml = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     kind = xml_format(head.decode("utf-8", errors="replace")) if begins_xml else None
     if kind == "TMX":
-        return Foreign("a TMX file", _IMPORTABLE)
-    return Foreign("an XLIFF file", advice_on(kind)) if kind == "XLIFF" else None
+        return ForeignFormat("a TMX file", _IMPORTABLE)
+    return ForeignFormat("an XLIFF file", advice_on(kind)) if kind == "XLIFF" else None
 
 
-def why_not_lines(head: bytes) -> Foreign | None:
+def detect_unsupported_text(head: bytes) -> ForeignFormat | None:
     """Return the kind of a file of unknown XML or subtitles, whose lines are not sentences; None for any other file.
 
-    It is called after `why_not_text`, which recognises other kinds.
+    It is called after `detect_non_text`, which recognises other kinds.
     """
     text = head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
     if _XML.match(text) and xml_format(text) is None:
-        return Foreign("an XML file", "write its texts into a file, one a line, or convert it to XLIFF")
+        return ForeignFormat("an XML file", "write its texts into a file, one a line, or convert it to XLIFF")
     return _SUBTITLES if _OTHER_SUBTITLES.match(text) else None
 
 
@@ -227,11 +227,11 @@ def text_format(text: str, name: str) -> str:
     return "CSV" if name.endswith(".csv") or is_csv(lines) else "text"
 
 
-def other_format(text: str) -> Foreign | None:
+def other_format(text: str) -> ForeignFormat | None:
     """Return the kind of a text that begins like other XML or subtitles, which this package cannot read, or None."""
     begin = text.lstrip("\ufeff \t\r\n")
     if _MARKUP.match(begin):
-        return Foreign(
+        return ForeignFormat(
             "XML or SGML, but neither TMX nor XLIFF", "let the program that wrote it save it as such, or as a table"
         )
     return _SUBTITLES if _OTHER_SUBTITLES.match(begin) else None
@@ -277,7 +277,7 @@ def is_csv(lines: list[str]) -> bool:
     return len(header) > 1 and all(cell.strip() in HEADER_WORDS for cell in header)
 
 
-def suspicion(head: bytes, name: str) -> str | None:
+def suspected_format(head: bytes, name: str) -> str | None:
     """Return the format, such as `TSV`, that a file taken for plain text seems to have; None if it seems to be text."""
     text = head.decode("utf-8", errors="replace")
     cut = text.rpartition("\n")[0] if len(head) >= HEAD_BYTES else text
@@ -288,7 +288,7 @@ def suspicion(head: bytes, name: str) -> str | None:
     return next((kind for ending, kind in _KINDS_BY_NAME.items() if name.endswith(ending)), None)
 
 
-class ForeignLines(NamedTuple):
+class MisreadLines(NamedTuple):
     """Lines that training would misread because of `CR` line ends or their `encoding`, as `what` tells."""
 
     line: int
@@ -296,11 +296,11 @@ class ForeignLines(NamedTuple):
     what: str
 
 
-def misread_lines(head: bytes) -> ForeignLines | None:
+def misread_lines(head: bytes) -> MisreadLines | None:
     """Return the first line in `head` that training would misread, by CR line ends or another encoding, or None."""
     body = head.rstrip(b"\r\n")
     if b"\n" not in body and (b"\r" in body or head.endswith(b"\r")):
-        return ForeignLines(1, "CR")
+        return MisreadLines(1, "CR")
     lines = head.split(b"\n")
     invalid, num_valid = [], 0
     for number, line in enumerate(lines[:-1] if len(head) >= 16 * HEAD_BYTES else lines, start=1):
@@ -311,5 +311,5 @@ def misread_lines(head: bytes) -> ForeignLines | None:
             except UnicodeDecodeError:
                 invalid.append(number)
     if len(invalid) >= max(3, 9 * num_valid) or (not num_valid and len(invalid) * 3 >= len(lines) and len(invalid) > 1):
-        return ForeignLines(invalid[0], "encoding")
+        return MisreadLines(invalid[0], "encoding")
     return None

@@ -44,7 +44,7 @@ def unescape(text: str) -> str:
     return "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(ENDLESS.split(text)))
 
 
-def spelled(raw: str) -> Iterator[Atom]:
+def parse_references(raw: str) -> Iterator[Atom]:
     """Yield the atoms of a text in HTML or XML; each reference to a character is an atom of its own."""
     for match in _REFERENCE.finditer(raw):
         yield Atom(match[0], unescape(match[0]))
@@ -55,6 +55,6 @@ def protected(raw: str) -> Atom:
     return Atom(raw, unescape(re.sub(r"<[^<>]*>", "", raw)), Kind.PROTECTED)
 
 
-def written(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Return a text as it is written in an element, with `&`, `<` and `>` escaped."""
     return html.escape(text, quote=False)

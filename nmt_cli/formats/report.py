@@ -14,7 +14,7 @@ _LINE_END = re.compile("\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTRIBUTOR = re.compile(r"(?<!\s)\s*+(?:&\s*+)?#\d++ \(([^()]*+)\)")
 
 
-class Found(NamedTuple):
+class ImportedPair(NamedTuple):
     """A pair of texts as a file has it."""
 
     place: str | int
@@ -36,7 +36,7 @@ class ImportReport:
     """Number of pairs that are not in the output, by reason."""
     examples: dict[str, list[str]] = field(default_factory=dict)
     """The first places of skipped pairs, by reason."""
-    joined: int = 0
+    num_joined: int = 0
     """Pairs in which line ends became spaces."""
     notes: dict[str, int] = field(default_factory=dict)
     """Further counts, by their description."""
@@ -54,7 +54,7 @@ class ImportReport:
         """Count something that the reader of the report may want to know."""
         self.notes[what] = self.notes.get(what, 0) + 1
 
-    def attribute(self, text: str) -> None:
+    def add_attribution(self, text: str) -> None:
         """Keep what a table says of the origin of a pair: the licence, and each contributor once."""
         licence, *parts = _CONTRIBUTOR.split(text)
         for name in parts[::2]:
@@ -72,7 +72,7 @@ class ImportReport:
             "encoding": ", ".join(dict.fromkeys(self.encodings)),
             "skipped": self.skipped,
             "skipped_places": self.examples,
-            "pairs_with_joined_lines": self.joined,
+            "pairs_with_joined_lines": self.num_joined,
             "notes": self.notes,
             "inputs": self.inputs,
         }
@@ -81,8 +81,8 @@ class ImportReport:
         return values
 
 
-def whole_pairs(
-    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False
+def clean_pairs(
+    found: Iterable[ImportedPair], name: str, report: ImportReport, *, is_single: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs that have text on both sides, and count the others as skipped.
 
@@ -103,7 +103,7 @@ def whole_pairs(
             continue
         if _LINE_END.search(source) or _LINE_END.search(target):
             source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)
-            report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
+            report.num_joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
             source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)
         report.pairs += 1
         yield source, target

@@ -6,25 +6,25 @@ from collections.abc import Iterator, Mapping
 
 from nmt_cli.formats.inline import SUBFLOW_NOTE
 from nmt_cli.formats.languages import Languages, warn_of_mixture, warn_of_region
-from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.formats.segments import Codes, Content, Declared, Kind, Segment, State
+from nmt_cli.formats.report import ImportedPair, ImportReport
+from nmt_cli.formats.segments import CodeSyntax, Content, DeclaredLanguages, Kind, Segment, State
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
 
 def pairs_of(
     content: Content, languages: Languages, report: ImportReport, *, with_unfinished: bool = False
-) -> Iterator[Found]:
+) -> Iterator[ImportedPair]:
     """Yield the text of each segment with its translation; segments without one, or unfinished ones, are counted.
 
     Raises:
         InputError: the document translates between other languages, or nothing in it can be read.
     """
     name = content.document.name
-    swapped: dict[Declared, bool] = {}
-    num_declared: dict[Declared, int] = {}
+    swapped: dict[DeclaredLanguages, bool] = {}
+    num_declared: dict[DeclaredLanguages, int] = {}
     for segment in content.segments():
-        is_left = segment.state is State.LEFT and segment.target is None
+        is_left = segment.state is State.EXCLUDED and segment.target is None
         is_left |= segment.state is State.UNFINISHED and not with_unfinished
         if is_left or (segment.reason and segment.state is State.NEW):
             report.skip(segment.reason or "not to be translated", f"{name}:{segment.line}")
@@ -34,9 +34,9 @@ def pairs_of(
             num_declared[segment.declared] = num_declared.get(segment.declared, 0) + 1
             if segment.has_subflow:
                 report.note(SUBFLOW_NOTE)
-            for sides in segment.marked or ((segment.text, segment.target),):
-                yield Found(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
-    for line, what in content.odd:
+            for sides in segment.sentence_pairs or ((segment.text, segment.target),):
+                yield ImportedPair(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
+    for line, what in content.unreadable_parts:
         report.skip(what, f"{name}:{line}")
     for language, codes in zip(languages, _declared_codes(num_declared, swapped), strict=True):
         warn_of_mixture(name, codes, language)
@@ -44,7 +44,7 @@ def pairs_of(
 
 def texts_of(
     content: Content, language: str, report: ImportReport, *, with_unfinished: bool = False
-) -> Iterator[Found]:
+) -> Iterator[ImportedPair]:
     """Yield each text in one language, as source and as target; of a bilingual file, take the side in this language.
 
     Raises:
@@ -61,16 +61,18 @@ def texts_of(
                 f", and has no text in {language}"
             )
         is_cue = segment.time is not None
-        is_left = (segment.state is State.LEFT and (is_cue or not segment.atoms)) or (is_cue and bool(segment.reason))
+        is_left = (segment.state is State.EXCLUDED and (is_cue or not segment.atoms)) or (
+            is_cue and bool(segment.reason)
+        )
         if is_target:
             is_left |= segment.state is State.UNFINISHED and not with_unfinished
-            is_left |= bool(segment.reason) and segment.state in (State.NEW, State.LEFT)
+            is_left |= bool(segment.reason) and segment.state in (State.NEW, State.EXCLUDED)
         if is_left:
             report.skip(segment.reason or "not to be translated", f"{name}:{segment.line}")
             continue
         for text in [segment.target or ""] if is_target else _texts_in(segment):
-            yield Found(segment.line, text, text)
-    for line, what in content.odd:
+            yield ImportedPair(segment.line, text, text)
+    for line, what in content.unreadable_parts:
         report.skip(what, f"{name}:{line}")
 
 
@@ -80,9 +82,9 @@ def _texts_in(segment: Segment) -> Iterator[str]:
     if segment.num_repeated:
         text = "\n".join([line for line in text.split("\n") if line.strip()][segment.num_repeated :])
     texts = [text]
-    if segment.codes is Codes.PAGE:
-        shown = ("\0" if atom.kind is Kind.BREAK else atom.shown for atom in segment.atoms)
-        texts = [" ".join(part.split()) for part in "".join(shown).split("\0")]
+    if segment.codes is CodeSyntax.PAGE:
+        visible_text = ("\0" if atom.kind is Kind.BREAK else atom.visible_text for atom in segment.atoms)
+        texts = [" ".join(part.split()) for part in "".join(visible_text).split("\0")]
         texts = [part for part in texts if any(map(str.isalpha, part))]
     yield from texts
     for atom in segment.atoms:
@@ -91,7 +93,7 @@ def _texts_in(segment: Segment) -> Iterator[str]:
 
 
 def _declared_codes(
-    numbers: Mapping[Declared, int], swapped: Mapping[Declared, bool]
+    numbers: Mapping[DeclaredLanguages, int], swapped: Mapping[DeclaredLanguages, bool]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the declared language codes of the import's source, and of its target, with their numbers of segments."""
     sides: tuple[dict[str, int], dict[str, int]] = {}, {}
@@ -103,7 +105,7 @@ def _declared_codes(
     return sides
 
 
-def _is_swapped(content: Content, declared: Declared, languages: Languages, report: ImportReport) -> bool:
+def _is_swapped(content: Content, declared: DeclaredLanguages, languages: Languages, report: ImportReport) -> bool:
     """Return whether a document translates from the target language of the import into its source language."""
     name, own, asked = content.document.name, (declared.source, declared.target), tuple(languages)
     fits, fits_swapped = (

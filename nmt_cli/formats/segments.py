@@ -24,7 +24,7 @@ class Kind(Enum):
     OPEN = auto()
     """A tag that begins to enclose text."""
     CLOSE = auto()
-    ALONE = auto()
+    STANDALONE = auto()
     """A tag that encloses nothing; the model does not see it."""
     PLACEHOLDER = auto()
     """A word that the model sees and may not change."""
@@ -32,7 +32,7 @@ class Kind(Enum):
     """A text that its document forbids to translate."""
     BREAK = auto()
     """Something that stays where it is, so no sentence crosses it."""
-    KEY = auto()
+    ACCELERATOR = auto()
     """The sign before the letter of a keyboard shortcut, as in `&File`; the model does not see it."""
     SEAM = auto()
     """Border of two cues: a sentence may cross it, and its translation is divided again."""
@@ -51,14 +51,14 @@ class Atom:
     """Attributes of a tag that are to be translated, at their places in `raw`."""
 
     @property
-    def is_shown(self) -> bool:
+    def is_visible(self) -> bool:
         """True for text and placeholders, whose characters the model sees."""
         return self.kind in (Kind.TEXT, Kind.PLACEHOLDER, Kind.PROTECTED)
 
     @property
-    def shown(self) -> str:
+    def visible_text(self) -> str:
         """Characters that the model sees: a blank for a seam, nothing for a tag or a break."""
-        return self.text if self.is_shown else " " if self.kind is Kind.SEAM else ""
+        return self.text if self.is_visible else " " if self.kind is Kind.SEAM else ""
 
     def split_at(self, place: int) -> tuple[Atom, Atom]:
         """Return the atom cut at an offset in its text; an atom spelled as a whole, such as an entity, is not cut."""
@@ -72,7 +72,7 @@ class Atom:
 _LINE_ENDS = ("\n", "\r\n", "\r")
 
 
-class Codes(Enum):
+class CodeSyntax(Enum):
     """The kinds of tags and placeholders that the text of a format may have."""
 
     TEXT = auto()
@@ -81,7 +81,7 @@ class Codes(Enum):
     """Codes as in any text beside the tags of a page; but `<br>` in the text ends no line, and an address may have tags
     inside."""
     MESSAGE = auto()
-    """By the flags of gettext in `Segment.syntax`; several blanks set columns, as in texts for terminals."""
+    """By the flags of gettext in `Segment.format_flags`; several blanks set columns, as in texts for terminals."""
     UNIT = auto()
     """Codes of programs of any kind: `%1` may be an argument, and `&nbsp;` a reference."""
 
@@ -94,11 +94,11 @@ class State(Enum):
     UNFINISHED = auto()
     """A translation that somebody has to look at, such as a fuzzy one."""
     DONE = auto()
-    LEFT = auto()
+    EXCLUDED = auto()
     """The segment is not to be translated, such as an obsolete message."""
 
 
-class Declared(NamedTuple):
+class DeclaredLanguages(NamedTuple):
     """The languages that a document declares for segments; empty if it declares none."""
 
     source: str = ""
@@ -109,7 +109,7 @@ class Declared(NamedTuple):
     """The name of the header or attribute of the target language: `Language`, `target-language`."""
 
 
-NOTHING_DECLARED = Declared()
+NOTHING_DECLARED = DeclaredLanguages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ class Segment:
     """The range that the translation replaces."""
     atoms: tuple[Atom, ...]
     """The text to translate. It is mostly the text of the range, but in a catalogue it is elsewhere in the document."""
-    spell: Callable[[str], str] = str
+    escape: Callable[[str], str] = str
     """Function that returns a text as the document spells it, for example with entities."""
-    finish: Callable[[Sequence[str]], str] = "".join
+    join_chunks: Callable[[Sequence[str]], str] = "".join
     """Function that makes the new text of the range from the translated parts between the seams."""
     seconds: tuple[float, ...] = ()
     """Seconds for which each part between the seams is shown, if there are seams."""
-    codes: Codes = Codes.TEXT
+    codes: CodeSyntax = CodeSyntax.TEXT
     line: int = 0
     """The number of the line on which the segment, or the entry around it, begins, for messages."""
     target: str | None = None
@@ -135,21 +135,21 @@ class Segment:
     state: State = State.NEW
     reason: str = ""
     """Why it is not a pair of texts, for the report of an import: `fuzzy`, `obsolete`."""
-    declared: Declared = NOTHING_DECLARED
+    declared: DeclaredLanguages = NOTHING_DECLARED
     context: str = ""
-    syntax: frozenset[str] = frozenset()
+    format_flags: frozenset[str] = frozenset()
     """Kinds of placeholders in the text, by flags of gettext such as `c-format`."""
     time: tuple[float, float] | None = None
     """The seconds at which a cue appears and disappears; None if the segment is no cue."""
     num_repeated: int = 0
     """Number of lines at its beginning that repeat the cue before it, as in captions that roll up."""
-    is_alone: bool = False
+    is_self_contained: bool = False
     """True if no sentence continues from one of its lines to the next, or into another segment."""
     group: object = None
     """The same object for segments that are complete only together, as the plural forms of a message."""
     parts: tuple[Segment, ...] = ()
     """The segments between its seams, if it was joined from several over which one sentence runs."""
-    marked: tuple[tuple[str, str], ...] = ()
+    sentence_pairs: tuple[tuple[str, str], ...] = ()
     """The texts and translations of its parts, if both sides mark them as sentences."""
     has_subflow: bool = False
     """True if a code in it holds a text of its own, such as a footnote, which stays untranslated."""
@@ -162,7 +162,7 @@ class Segment:
         return "".join(
             "\n" if atom.raw in _LINE_ENDS else atom.text
             for atom in self.atoms
-            if atom.kind not in (Kind.OPEN, Kind.CLOSE, Kind.ALONE)
+            if atom.kind not in (Kind.OPEN, Kind.CLOSE, Kind.STANDALONE)
         )
 
 
@@ -174,11 +174,11 @@ class Edit(NamedTuple):
     text: str
 
 
-class Odd(NamedTuple):
+class UnreadablePart(NamedTuple):
     """A part of a document that could not be read and is left as it is."""
 
     line: int
-    what: str
+    problem: str
 
 
 class Content:
@@ -193,7 +193,7 @@ class Content:
         self.document, self.work = document, work or Work()
         self.notes: list[str] = []
         """Notes for the user. These lists are complete when all segments have been taken."""
-        self.odd: list[Odd] = []
+        self.unreadable_parts: list[UnreadablePart] = []
         self.languages: list[str] = []
         """Languages that the document declares for its text."""
         self._line, self._counted = 1, 0
@@ -209,18 +209,18 @@ class Content:
         """Yield the segments in the order of their lines.
 
         Raises:
-            InputError: nothing in the document can be read; a part that cannot be read is added to `odd`.
+            InputError: nothing in the document can be read; a part that cannot be read is added to `unreadable_parts`.
         """
         raise NotImplementedError
 
-    def in_language(self, code: str) -> Iterator[Edit]:
+    def language_edits(self, code: str) -> Iterator[Edit]:
         """Yield the edits that make the document declare another language, after all segments have been taken."""
         del code
         return iter(())
 
-    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+    def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
         """Yield the edits that write the translation of a segment; `chunks` has the parts between its seams."""
-        yield Edit(segment.start, segment.end, segment.finish(chunks))
+        yield Edit(segment.start, segment.end, segment.join_chunks(chunks))
 
     def line_at(self, place: int) -> int:
         """Return the number of the line at an offset; fast if it is called with ascending offsets."""
@@ -231,7 +231,7 @@ class Content:
         return self._line
 
 
-def partners(atoms: Sequence[Atom]) -> dict[int, int]:
+def closing_tags(atoms: Sequence[Atom]) -> dict[int, int]:
     """Return the index of the closing tag for each index of an opening tag that has one; the pairs do not cross."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
@@ -250,17 +250,17 @@ def partners(atoms: Sequence[Atom]) -> dict[int, int]:
     return pairs
 
 
-def as_one(atoms: Sequence[Atom], name: str = "") -> Atom:
+def join_atoms(atoms: Sequence[Atom], name: str = "") -> Atom:
     """Return the atoms joined into one: a tag that encloses nothing or, with `name`, a placeholder of this name."""
     inner: list[Segment] = []
     offset = 0
     for atom in atoms:
         inner += [replace(one, start=one.start + offset, end=one.end + offset) for one in atom.inner]
         offset += len(atom.raw)
-    return Atom("".join(atom.raw for atom in atoms), name, Kind.PLACEHOLDER if name else Kind.ALONE, tuple(inner))
+    return Atom("".join(atom.raw for atom in atoms), name, Kind.PLACEHOLDER if name else Kind.STANDALONE, tuple(inner))
 
 
-def spliced(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Return a text with the ranges of all edits replaced; edits of one range are made in the order given."""
     parts, position = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):

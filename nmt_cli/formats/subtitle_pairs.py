@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.formats.report import ImportedPair, ImportReport
 from nmt_cli.formats.segments import Content
-from nmt_cli.formats.subtitle_timing import SAME, Timing, timing
+from nmt_cli.formats.subtitle_timing import IDENTITY, Timing, estimate_timing
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
@@ -42,14 +42,16 @@ def cues_of(content: Content, report: ImportReport) -> list[Cue]:
         lines = [line.strip() for line in segment.text.split("\n")]
         new = [line for line in lines if line][segment.num_repeated :] if segment.num_repeated else lines
         cues.append(Cue(segment.line, *segment.time, "\n".join(new)))
-    for line, what in content.odd:
+    for line, what in content.unreadable_parts:
         report.skip(what, f"{name}:{line}")
     if not cues:
         content.document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500, and with text")
     return sorted(cues, key=lambda cue: (cue.begin, cue.end))
 
 
-def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport) -> Iterator[Found]:
+def match_cues(
+    sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport
+) -> Iterator[ImportedPair]:
     """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
 
     Cues without a partner are counted, and so are those shown during many others and chains of cues that overlap.
@@ -57,9 +59,9 @@ def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], repo
     Raises:
         InputError: the times of the files have nothing in common.
     """
-    targets = _in_time(targets, sources, names, report)
+    targets = _synchronise_cues(targets, sources, names, report)
     short_sources, short_targets = (
-        _without_long(cues, others, name, report)
+        _drop_long_cues(cues, others, name, report)
         for cues, others, name in ((sources, targets, names[0]), (targets, sources, names[1]))
     )
     for group in _groups(short_sources, short_targets):
@@ -75,15 +77,15 @@ def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], repo
         else:
             if max(len(own), len(others)) > 1:
                 report.note("pairs of several cues")
-            yield Found(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
+            yield ImportedPair(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
 
 
-def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
+def _synchronise_cues(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
     """Return the cues of the second file with their times changed to those of the first.
 
     The second file may run faster, begin later, or lack a part.
     """
-    found = timing([cue.begin for cue in cues], [cue.begin for cue in others])
+    found = estimate_timing([cue.begin for cue in cues], [cue.begin for cue in others])
     if found is None:
         raise InputError(
             f"{names[0]} and {names[1]}: their times have nothing in common, whatever the frame rate and the shift; "
@@ -91,7 +93,7 @@ def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report:
         )
     if not found.is_certain:
         warn(f"{names[0]} and {names[1]}: their times have little in common, so many of the pairs may be wrong")
-    if found.fits == (SAME,):
+    if found.fits == (IDENTITY,):
         return cues
     first, *later = [
         {"from": round(begin, 3), "scale": round(fit.scale, 6), "shift": round(fit.shift, 3)}
@@ -101,8 +103,10 @@ def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report:
         {"changes": later} if later else {}
     )
     warn(f"{names[1]}: its times do not fit those of {names[0]}; {_correction(found)}")
-    fits = [found.at(cue.begin) for cue in cues]
-    moved = [replace(cue, begin=fit.of(cue.begin), end=fit.of(cue.end)) for cue, fit in zip(cues, fits, strict=True)]
+    fits = [found.fit_at(cue.begin) for cue in cues]
+    moved = [
+        replace(cue, begin=fit.apply(cue.begin), end=fit.apply(cue.end)) for cue, fit in zip(cues, fits, strict=True)
+    ]
     return sorted(moved, key=lambda cue: (cue.begin, cue.end))
 
 
@@ -113,11 +117,11 @@ def _correction(found: Timing) -> str:
         minutes, seconds = divmod(begin, 60)
         after = f"from {minutes // 60:.0f}:{minutes % 60:02.0f}:{seconds:02.0f} on " if parts else ""
         factor = f"multiplied by {fit.scale:.5f} and " if fit.scale != 1 else ""
-        parts.append(f"{after}left as they are" if fit == SAME else f"{after}{factor}shifted by {fit.shift:+.2f} s")
+        parts.append(f"{after}left as they are" if fit == IDENTITY else f"{after}{factor}shifted by {fit.shift:+.2f} s")
     return f"they were {'; '.join(parts)}"
 
 
-def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
+def _drop_long_cues(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
     """Return the cues that are shown during at most `MAX_GROUP` cues of the other file.
 
     Another one, such as the name of a station, would join all of them into one chain. It is counted as skipped.

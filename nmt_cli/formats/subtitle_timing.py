@@ -18,7 +18,7 @@ _SAMPLE = 200
 _MAX_SHIFT = 900.0
 """Seconds around these shifts that are searched: 0, and those with which the first or the last cues begin together."""
 _BIN = 0.2
-_NEAR = 0.4
+_TOLERANCE = 0.4
 """Largest difference, in seconds, between the beginnings of two cues that agree."""
 _NUM_SHIFTS = 8
 """Number of shifts that are tried; they change where one version of a film lacks a scene or has an advertisement."""
@@ -36,12 +36,12 @@ class Fit(NamedTuple):
     scale: float
     shift: float
 
-    def of(self, time: float) -> float:
+    def apply(self, time: float) -> float:
         """Return the time in the other file that belongs to a time in the first."""
         return self.scale * time + self.shift
 
 
-SAME = Fit(1.0, 0.0)
+IDENTITY = Fit(1.0, 0.0)
 
 
 class Timing(NamedTuple):
@@ -53,12 +53,12 @@ class Timing(NamedTuple):
     """The map of each part; all have one scale, unless they need no correction."""
     is_certain: bool
 
-    def at(self, time: float) -> Fit:
+    def fit_at(self, time: float) -> Fit:
         """Return the map of the part in which a cue begins."""
         return self.fits[max(0, bisect_right(self.begins, time) - 1)]
 
 
-def timing(times: Sequence[float], others: Sequence[float]) -> Timing | None:
+def estimate_timing(times: Sequence[float], others: Sequence[float]) -> Timing | None:
     """Return the map from the times of cues to those of the cues of another file; None if they have nothing in common.
 
     For each usual ratio of frame rates, the differences between the beginnings vote for shifts. A path through the
@@ -67,27 +67,27 @@ def timing(times: Sequence[float], others: Sequence[float]) -> Timing | None:
     """
     times, others = sorted(times), sorted(others)
     fewest = min(len(times), len(others))
-    num_near = _num_near(times, others, SAME)
+    num_near = _num_near(times, others, IDENTITY)
     if fewest < MIN_CUES:
-        return Timing((times[0],), (SAME,), is_certain=2 * num_near >= fewest)
+        return Timing((times[0],), (IDENTITY,), is_certain=2 * num_near >= fewest)
     scale = _scale_of(times, others, is_same=num_near >= 0.8 * len(times))
     candidates = [Fit(scale, shift) for shift, _ in _best_shifts(times, others, scale)]
-    parts = _parts(times, others, [*candidates, SAME] if scale == 1 else candidates)
+    parts = _parts(times, others, [*candidates, IDENTITY] if scale == 1 else candidates)
     longest = max(parts, key=lambda part: part[1] - part[0])
-    scale = _refined(times[longest[0] : longest[1]], others, longest[2]).scale
+    scale = _refit(times[longest[0] : longest[1]], others, longest[2]).scale
     begins, fits, num_near = list[float](), list[Fit](), 0
     for first, end, shifted in parts:
         own = times[first:end]
-        fit = _refined(own, others, shifted, scale)
-        num_own, num_same = _num_near(own, others, fit), _num_near(own, others, SAME)
+        fit = _refit(own, others, shifted, scale)
+        num_own, num_same = _num_near(own, others, fit), _num_near(own, others, IDENTITY)
         if num_same >= 0.8 * num_own:
-            fit, num_own = SAME, num_same
+            fit, num_own = IDENTITY, num_same
         num_near += num_own
         if not fits or fits[-1] != fit:
             begins.append(own[0])
             fits.append(fit)
     density = len(others) / max(1.0, others[-1] - others[0])
-    chance = min(1.0, 2 * _NEAR * density) * len(times)
+    chance = min(1.0, 2 * _TOLERANCE * density) * len(times)
     reached = (num_near / fewest, (num_near - chance) / sqrt(chance))
     if fewest >= _MIN_REFUSED and reached[0] < _CHANCE[0] and reached[1] < _CHANCE[1]:
         return None
@@ -103,8 +103,8 @@ def _scale_of(times: Sequence[float], others: Sequence[float], *, is_same: bool)
     scales = {1.0, *(one / other for one in _RATES for other in _RATES)} | ({span} if 0.9 < span < 1.1 else set())
     found = [(votes, Fit(scale, shift)) for scale in scales for shift, votes in _best_shifts(sample, others, scale)[:1]]
     _, best = max(found, key=lambda one: (one[0], -abs(one[1].scale - 1), -abs(one[1].shift)))
-    refined = _refined(sample, others, best)
-    return refined.scale if best.scale != 1 or abs(refined.scale - 1) * times[-1] > _NEAR else 1.0
+    refined = _refit(sample, others, best)
+    return refined.scale if best.scale != 1 or abs(refined.scale - 1) * times[-1] > _TOLERANCE else 1.0
 
 
 def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) -> list[tuple[float, int]]:
@@ -123,7 +123,7 @@ def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) 
     sums = {place: votes[place - 1] + votes[place] + votes[place + 1] for place in tuple(votes)}
     peaks: list[int] = []
     for place in sorted(sums, key=lambda one: (-sums[one], -votes[one], abs(one))):
-        if all(abs(place - peak) > _NEAR / _BIN + 1 for peak in peaks):
+        if all(abs(place - peak) > _TOLERANCE / _BIN + 1 for peak in peaks):
             peaks.append(place)
         if len(peaks) == _NUM_SHIFTS:
             break
@@ -153,19 +153,19 @@ def _nearest(others: Sequence[float], time: float) -> float:
 
 
 def _is_near(time: float, others: Sequence[float], fit: Fit) -> bool:
-    moved = fit.of(time)
-    return abs(_nearest(others, moved) - moved) <= _NEAR
+    moved = fit.apply(time)
+    return abs(_nearest(others, moved) - moved) <= _TOLERANCE
 
 
 def _num_near(times: Sequence[float], others: Sequence[float], fit: Fit) -> int:
     return sum(_is_near(time, others, fit) for time in times)
 
 
-def _refined(times: Sequence[float], others: Sequence[float], fit: Fit, scale: float | None = None) -> Fit:
+def _refit(times: Sequence[float], others: Sequence[float], fit: Fit, scale: float | None = None) -> Fit:
     """Return a map fitted to the cues near each other, by least squares, twice; with `scale`, only its shift is new."""
     for _ in range(2):
-        both = [(time, _nearest(others, fit.of(time))) for time in times]
-        near = [(time, other) for time, other in both if abs(other - fit.of(time)) <= _NEAR]
+        both = [(time, _nearest(others, fit.apply(time))) for time in times]
+        near = [(time, other) for time, other in both if abs(other - fit.apply(time)) <= _TOLERANCE]
         if len(near) < (MIN_CUES if scale is None else 1):
             return fit
         mean, mean_other = (sum(side) / len(near) for side in zip(*near, strict=True))

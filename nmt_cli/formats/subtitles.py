@@ -11,9 +11,9 @@ from typing import NamedTuple
 from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.recognise import CUE_TIME
-from nmt_cli.formats.references import spelled, written
-from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State
-from nmt_cli.formats.work import SEGMENT, Work
+from nmt_cli.formats.references import escape_markup, parse_references
+from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Segment, State, UnreadablePart
+from nmt_cli.formats.work import SEGMENT_PARTS, Work
 
 _TIMES = re.compile(rf"\ufeff?[ \t]*{CUE_TIME}[ \t]*[-–—]+[ \t]?>[ \t]*{CUE_TIME}(?!\d)")
 MARKUP = re.compile(
@@ -36,8 +36,8 @@ class _Cue:
 
     place: int
     """Offset of the line with its times."""
-    begins: float
-    ends: float
+    start_seconds: float
+    end_seconds: float
     start: int
     end: int
     """Offset after the text of its last line, without the line end."""
@@ -45,7 +45,7 @@ class _Cue:
     """The lines, each with its line end except the last."""
 
     @property
-    def bare(self) -> list[str]:
+    def plain_lines(self) -> list[str]:
         """The lines without markup."""
         return [MARKUP.sub("", line).strip() for line in self.lines]
 
@@ -65,39 +65,39 @@ class Subtitles(Content):
         self._is_vtt = document.text[:8].lstrip("\ufeff").startswith("WEBVTT")
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the cues in their order in the file; a cue without text has the state `LEFT`.
+        """Yield the cues in their order in the file; a cue without text has the state `EXCLUDED`.
 
         Raises:
             InputError: the file has no cue with times.
         """
         cues = list(self._cues())
-        if not cues and (broken := [one for one in self.odd if one.what == _NO_TIMES]):
+        if not cues and (broken := [one for one in self.unreadable_parts if one.problem == _NO_TIMES]):
             self.document.refuse_line(*broken[0])
-        if not cues and (self.odd or not self._is_vtt):
+        if not cues and (self.unreadable_parts or not self._is_vtt):
             self.document.refuse(0, _NOTHING)
         is_rolling = _is_rolling(cues)
         last: list[str] = []
         for cue in cues:
-            self.work.count(SEGMENT)
-            bare = [line for line in cue.bare if line]
-            is_old = bool(bare) and is_rolling and bare == last[-len(bare) :]
-            reason = "a cue without text" if not bare else "repeats the line before (rolling captions)" * is_old
+            self.work.count(SEGMENT_PARTS)
+            plain_lines = [line for line in cue.plain_lines if line]
+            is_old = bool(plain_lines) and is_rolling and plain_lines == last[-len(plain_lines) :]
+            reason = "a cue without text" if not plain_lines else "repeats the line before (rolling captions)" * is_old
             yield Segment(
                 cue.start,
                 cue.end,
                 tuple(self.work.each(self._atoms(cue, is_apart=is_rolling))),
-                written if self._is_vtt else str,
+                escape_markup if self._is_vtt else str,
                 line=self.line_at(cue.place),
-                state=State.NEW if bare else State.LEFT,
+                state=State.NEW if plain_lines else State.EXCLUDED,
                 reason=reason,
-                time=(cue.begins, max(cue.begins, cue.ends)),
-                num_repeated=int(is_rolling and not is_old and bare[:1] == last[-1:]),
-                is_alone=is_rolling,
+                time=(cue.start_seconds, max(cue.start_seconds, cue.end_seconds)),
+                num_repeated=int(is_rolling and not is_old and plain_lines[:1] == last[-1:]),
+                is_self_contained=is_rolling,
                 unit=cue,
             )
-            last = bare or last
+            last = plain_lines or last
 
-    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+    def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
         """Yield the edit that writes a translation on as many lines as the cue had; blank lines are removed."""
         cue, (chunk,) = segment.unit, chunks
         assert isinstance(cue, _Cue)
@@ -134,7 +134,9 @@ class Subtitles(Content):
                     pending = None
                 else:
                     is_cue = line.isdecimal() or any("->" in other for other in texts[number:end])
-                    self.odd.append(Odd(self.line_at(lines.starts[number]), _NO_TIMES if is_cue else _BEHIND))
+                    self.unreadable_parts.append(
+                        UnreadablePart(self.line_at(lines.starts[number]), _NO_TIMES if is_cue else _BEHIND)
+                    )
                 number = end
                 continue
             if pending is not None:
@@ -164,9 +166,9 @@ class Subtitles(Content):
     def _atoms(self, cue: _Cue, *, is_apart: bool) -> Iterator[Atom]:
         """Yield the atoms of a cue. If people take turns, or with `is_apart`, its line ends are breaks."""
         text, position = "".join(cue.lines), 0
-        is_apart = is_apart or any(SPEAKER.match(line) for line in cue.bare[1:])
+        is_apart = is_apart or any(SPEAKER.match(line) for line in cue.plain_lines[1:])
         for mark in [*_marks(text), None]:
-            yield from spelled(text[position : mark.start() if mark else len(text)])
+            yield from parse_references(text[position : mark.start() if mark else len(text)])
             if mark is not None:
                 position = mark.end()
                 is_line_end = mark[0] in ("\r\n", "\r", "\n")
@@ -196,10 +198,10 @@ def _end_of_text(lines: Sequence[str], first: int, *, is_vtt: bool) -> int:
 
 def _is_rolling(cues: Sequence[_Cue]) -> bool:
     """Return whether most cues begin with the last line of the cue before, as in captions that roll up."""
-    bare = [lines for cue in cues if (lines := [line for line in cue.bare if line])]
-    same = [own for before, own in pairwise(bare) if own[0] == before[-1]]
+    plain_lines = [lines for cue in cues if (lines := [line for line in cue.plain_lines if line])]
+    same = [own for before, own in pairwise(plain_lines) if own[0] == before[-1]]
     num_rolled = sum(len(own) > 1 for own in same)
-    return len(same) > 1 and 2 * len(same) >= len(bare) - 1 and 3 * num_rolled >= len(bare) - 1
+    return len(same) > 1 and 2 * len(same) >= len(plain_lines) - 1 and 3 * num_rolled >= len(plain_lines) - 1
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
@@ -225,13 +227,13 @@ def _atom_of(mark: str) -> Atom:
     if found is not None and "</" not in mark[1:]:  # a reading above a word is no part of the sentence
         return Atom(mark, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
     if mark.startswith("<"):
-        return Atom(mark, "", Kind.ALONE)
+        return Atom(mark, "", Kind.STANDALONE)
     return Atom(mark, "" if mark.startswith("{") else mark, Kind.BREAK)
 
 
 def _wrapped(chunk: str, cue: _Cue) -> str:
     """Return the text on as many lines as the cue had, of similar length; unchanged if people take turns in the cue."""
-    if len(cue.lines) == 1 or any(SPEAKER.match(line) for line in cue.bare[1:]):
+    if len(cue.lines) == 1 or any(SPEAKER.match(line) for line in cue.plain_lines[1:]):
         return chunk
     words = re.findall(r"(?:<[^<>]*>|\{[^{}]*\}|[^\s<{]|[<{])+", chunk)
     line_end = cue.lines[0][len(cue.lines[0].rstrip("\r\n")) :]

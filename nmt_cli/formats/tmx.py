@@ -8,8 +8,8 @@ from math import prod
 
 from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, is_exactly, warn_of_mixture, warn_of_region
-from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.formats.xml import DECLARED, ODD_SIGN
+from nmt_cli.formats.report import ImportedPair, ImportReport
+from nmt_cli.formats.xml import INVALID_MARKER, XML_ENCODING
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
@@ -17,14 +17,14 @@ MAX_VARIANTS = 4
 """Largest number of pairs from a unit with several variants; more of them would outweigh all other units."""
 
 
-class TmxEvents:
+class TmxHandler:
     """Collects one pair for each pair of segments of a unit in the two languages.
 
     The text of `hi` belongs to the segment. What `bpt`, `ept`, `it`, `ph` and `ut` hold is markup and is left out.
     """
 
     def __init__(self, name: str, languages: Languages, report: ImportReport, *, is_single: bool = False) -> None:
-        self.found: list[Found] = []
+        self.items: list[ImportedPair] = []
         self._name, self._languages, self._report = name, languages, report
         self._is_single = is_single
         self._primaries = [primary_language(language) for language in languages]
@@ -39,7 +39,7 @@ class TmxEvents:
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
         """Return a match whose first group is the encoding in the XML declaration, or None."""
-        return DECLARED.search(data)
+        return XML_ENCODING.search(data)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
         """Begin a unit, a variant, a segment or an inline element."""
@@ -70,13 +70,13 @@ class TmxEvents:
     def _end_unit(self) -> None:
         for language in {language for language, _ in self._segments}:
             self._seen[language] = self._seen.get(language, 0) + 1
-        sides = [self._of(number) for number in (0, 1)][: 1 if self._is_single else 2]
+        sides = [self._side_segments(number) for number in (0, 1)][: 1 if self._is_single else 2]
         place = f"{self._name}:{self._line}"
         if not all(sides):
             missing = " and ".join(language for language, side in zip(self._languages, sides, strict=False) if not side)
             self._report.skip(f"no {missing} segment in the unit", place)
             return
-        if any(ODD_SIGN in str(text) for side in sides for text in side):
+        if any(INVALID_MARKER in str(text) for side in sides for text in side):
             self._report.skip(
                 "a character that XML does not allow, a byte that is not valid, or an & of no reference", place
             )
@@ -91,9 +91,9 @@ class TmxEvents:
         for text in chain(*sides):
             if text.has_subflow:
                 self._report.note(SUBFLOW_NOTE)
-        self.found += [Found(self._line, str(pair[0]), str(pair[-1])) for pair in pairs]
+        self.items += [ImportedPair(self._line, str(pair[0]), str(pair[-1])) for pair in pairs]
 
-    def _of(self, number: int) -> list[InlineText]:
+    def _side_segments(self, number: int) -> list[InlineText]:
         """Return the segments of a unit in the language of side `number`; 0 is the source, 1 the target.
 
         If none is in exactly this language, those in one of its regions are taken, unless source and target are regions

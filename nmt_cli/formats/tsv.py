@@ -18,22 +18,22 @@ _TAG = re.compile(r"<(?:br|/?(?:b|i|u|div|span|p|font|sub|sup|em|strong|a|img))\
 MAX_LINES_IN_CELL = 200
 
 
-def read_tsv(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, list[str]]]:
+def read_tsv(input_file: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with the number of the line where each begins.
 
     Quotes are part of the text, as Tatoeba writes them, unless the whole file quotes as spreadsheets do. Lines at the
     beginning such as `#separator:tab` and `#html:true` are directives of Anki and give no row.
     """
-    is_quoted, num_directives = _is_quoted(given, facts)
-    directives = [line.strip().lower() for line in islice(read_lines(given, facts), num_directives)]
+    is_quoted, num_directives = _is_quoted(input_file, facts)
+    directives = [line.strip().lower() for line in islice(read_lines(input_file, facts), num_directives)]
     report.inputs[-1]["quoted_cells"] = is_quoted
-    rows = quoted_rows(given, facts, "\t") if is_quoted else _plain_rows(given, facts)
+    rows = quoted_rows(input_file, facts, "\t") if is_quoted else _plain_rows(input_file, facts)
     return _anki_rows(rows, directives, report) if directives else rows
 
 
-def _plain_rows(given: Input, facts: TextFacts) -> Iterator[tuple[int, list[str]]]:
+def _plain_rows(input_file: Input, facts: TextFacts) -> Iterator[tuple[int, list[str]]]:
     width = 2
-    for number, line in enumerate(read_lines(given, facts), start=1):
+    for number, line in enumerate(read_lines(input_file, facts), start=1):
         bare = line.rstrip("\r\n") if line.endswith(("\n", "\r")) else line
         cells = bare.split("\t")
         if "\r" not in bare:
@@ -48,7 +48,7 @@ def _plain_rows(given: Input, facts: TextFacts) -> Iterator[tuple[int, list[str]
             yield number, cells
 
 
-def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
+def _is_quoted(input_file: Input, facts: TextFacts) -> tuple[bool, int]:
     """Return whether quotes around cells belong to the notation, and the number of leading directives of Anki.
 
     They do if each cell that begins with a quote also ends with one, quotes within are doubled, and one of these holds:
@@ -57,7 +57,7 @@ def _is_quoted(given: Input, facts: TextFacts) -> tuple[bool, int]:
     """
     needed = directives = num_cells = num_quoted = commas = quoted_commas = 0
     rest = ""
-    for number, line in enumerate(read_lines(given, facts), start=1):
+    for number, line in enumerate(read_lines(input_file, facts), start=1):
         if number == directives + 1 and re.match(r"#(?:separator|html|\w+ column|columns|tags|deck|notetype):", line):
             directives = number
             continue
@@ -105,7 +105,7 @@ def _split_cells(text: str) -> list[str]:
     return cells
 
 
-def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def quoted_rows(input_file: Input, facts: TextFacts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Return an iterator over the rows of a table with quoted cells, with the number of the line where each begins.
 
     A lone CR ends a row as other line ends do; but if line ends are mixed, and the row is too short, it is a blank.
@@ -115,10 +115,10 @@ def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tupl
     """
     csv.field_size_limit(1 << 24)
     if facts.line_ends != "mixed":
-        lines = read_lines(given, facts, universal=facts.line_ends in ("CR", "mostly CR"))
-        return _quoted_rows(given.name, lines, delimiter)
-    parted = _Lines(read_lines(given, facts))
-    return _whole_rows(_quoted_rows(given.name, parted, delimiter), parted)
+        lines = read_lines(input_file, facts, universal=facts.line_ends in ("CR", "mostly CR"))
+        return _quoted_rows(input_file.name, lines, delimiter)
+    parted = _Lines(read_lines(input_file, facts))
+    return _whole_rows(_quoted_rows(input_file.name, parted, delimiter), parted)
 
 
 def _quoted_rows(name: str, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
-STEP = 1_000
+CHECK_INTERVAL = 1_000
 """Number of parts, or of steps that make no part, after which the work asks whether it may continue."""
-SEGMENT = SENTENCE = 2
+SEGMENT_PARTS = SENTENCE_PARTS = 2
 """Number of parts that a segment or a sentence counts as, in addition to its atoms, because of the memory it takes."""
 
 
@@ -23,7 +23,7 @@ class Work:
     """
 
     def __init__(self, check: Callable[[], None] = _nothing, grow: Callable[[int], None] = _nothing) -> None:
-        """Call `check` after at most `STEP` parts or steps, and `grow` with the number of new parts.
+        """Call `check` after at most `CHECK_INTERVAL` parts or steps, and `grow` with the number of new parts.
 
         What either of them raises ends the work.
         """
@@ -31,17 +31,19 @@ class Work:
         self._num_new = self._num_steps = 0
 
     def count(self, num_parts: int = 1) -> None:
-        """Count parts that are made now; after `STEP` of them, report them and ask whether the work may continue."""
+        """Count parts that are made now; after `CHECK_INTERVAL` of them, report them and ask whether the work may
+        continue."""
         self._num_new += num_parts
-        if self._num_new >= STEP:
+        if self._num_new >= CHECK_INTERVAL:
             num_new, self._num_new = self._num_new, 0
             self._grow(num_new)
             self.check()
 
     def step(self, num_steps: int = 1) -> None:
-        """Count steps that take time and make no part; after `STEP` of them, ask whether the work may continue."""
+        """Count steps that take time and make no part; after `CHECK_INTERVAL` of them, ask whether the work may
+        continue."""
         self._num_steps += num_steps
-        if self._num_steps >= STEP:
+        if self._num_steps >= CHECK_INTERVAL:
             self.check()
 
     def check(self) -> None:

@@ -9,12 +9,22 @@ from dataclasses import dataclass
 from html import escape
 
 from nmt_cli.formats.encoded_text import EncodedText
-from nmt_cli.formats.inline import BREAK, LINE_ENDS
-from nmt_cli.formats.languages import language_after
-from nmt_cli.formats.references import attributes_of, protected, spelled, unescape, written
-from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind, Odd, Segment, State
-from nmt_cli.formats.work import SEGMENT, Work
-from nmt_cli.formats.xml import DECLARED
+from nmt_cli.formats.inline import BREAK_TAG, LINE_ENDS
+from nmt_cli.formats.languages import updated_language
+from nmt_cli.formats.references import attributes_of, escape_markup, parse_references, protected, unescape
+from nmt_cli.formats.segments import (
+    Atom,
+    CodeSyntax,
+    Content,
+    DeclaredLanguages,
+    Edit,
+    Kind,
+    Segment,
+    State,
+    UnreadablePart,
+)
+from nmt_cli.formats.work import SEGMENT_PARTS, Work
+from nmt_cli.formats.xml import XML_ENCODING
 from nmt_cli.formats.xml_events import Event, events_of
 
 _UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
@@ -22,12 +32,12 @@ _UNFINISHED = frozenset(
     ("needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "needs-review-translation")
 )
 """States of translations that somebody has to look at."""
-_OWN_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
+_TOOL_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
 """States of unfinished translations in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
 _UNITS = ("trans-unit", "segment")
 _SIDES = ("source", "seg-source", "target")
 """Children of a unit with its texts. Elsewhere, such elements hold suggestions or former texts."""
-_AROUND = frozenset(("g", "mrk", "pc"))
+_SPANNING_ELEMENTS = frozenset(("g", "mrk", "pc"))
 """Elements around text of the sentence. The content of others, such as `bpt` and `ph`, is markup."""
 _DELETED = "x-sdl-deleted"
 """Type of a mark around text that somebody deleted while Trados kept track of changes."""
@@ -46,16 +56,16 @@ class _Unit:
 
     start: Event
     is_translated: bool
-    own_state: str
+    tool_state: str
     """The state of the unit, or of one of its segments, in Trados or memoQ."""
     source: tuple[int, int] | None = None
     seg_source: tuple[int, int] | None = None
     target: tuple[int, int] | None = None
-    holder: Event | None = None
+    state_tag: Event | None = None
     """The start tag for the attribute `state`: that of the target if it has the attribute, else that of the unit."""
-    opened: Event | None = None
+    target_tag: Event | None = None
     """The start tag of its target; None if it has no target."""
-    old: str = ""
+    old_target: str = ""
     """The content of the target, as the document writes it."""
     opening: str = ""
     closing: str = ""
@@ -77,7 +87,7 @@ class Units(Content):
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
         """Return a match whose first group is the encoding in the XML declaration, or None."""
-        return DECLARED.search(data)
+        return XML_ENCODING.search(data)
 
     def segments(self) -> Iterator[Segment]:
         """Yield a segment for each unit that has a source and can be read.
@@ -89,7 +99,7 @@ class Units(Content):
         if not any(event.name == "xliff" for event in events):
             self.document.refuse(0, "has no element <xliff>, so it is not XLIFF")
         unit: _Unit | None = None
-        declared = Declared()
+        declared = DeclaredLanguages()
         opened: list[tuple[int, bool]] = []
         for index, event in enumerate(events):
             self.work.step()
@@ -100,8 +110,8 @@ class Units(Content):
                 declared = self._declared(event) or declared
                 if event.name in _UNITS:
                     unit = _Unit(event, is_translated, event.attributes.get("mq:status", ""))
-                elif unit is not None and event.attributes.get("conf") in _OWN_STATES:
-                    unit.own_state = event.attributes["conf"]
+                elif unit is not None and event.attributes.get("conf") in _TOOL_STATES:
+                    unit.tool_state = event.attributes["conf"]
             elif event.kind == "end":
                 begin, _ = opened.pop()
                 if unit is None:
@@ -111,37 +121,39 @@ class Units(Content):
                 elif events[begin] is unit.start:
                     first = bisect_left(problems, (unit.start.start,))
                     if first < len(problems) and problems[first].place < event.end:
-                        self.odd.append(Odd(self.line_at(unit.start.start), f"the unit {problems[first].what}"))
+                        self.unreadable_parts.append(
+                            UnreadablePart(self.line_at(unit.start.start), f"the unit {problems[first].description}")
+                        )
                     elif unit.source is not None:
                         yield self._segment(events, unit, declared)
                     unit = None
 
-    def in_language(self, code: str) -> Iterator[Edit]:
+    def language_edits(self, code: str) -> Iterator[Edit]:
         """Yield the edits that set the target language in its declarations, and in translated targets that name it."""
         code = code.replace("_", "-")
         for event, name, declared in self._named:
-            yield _attribute(self.document.text, event, name, language_after(declared, code))
+            yield _attribute_edit(self.document.text, event, name, updated_language(declared, code))
         for event in self._filled:
             if own := event.attributes.get("xml:lang"):
-                yield _attribute(self.document.text, event, "xml:lang", language_after(own, code))
+                yield _attribute_edit(self.document.text, event, "xml:lang", updated_language(own, code))
 
-    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+    def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
         """Yield the edits that write the target, and that mark the unit as translated."""
         unit, text, translation = segment.unit, self.document.text, "".join(chunks)
         assert isinstance(unit, _Unit)
-        assert unit.holder is not None
+        assert unit.state_tag is not None
         yield Edit(segment.start, segment.end, f"{unit.opening}{translation}{unit.closing}")
-        if unit.opened is not None:
-            self._filled.append(unit.opened)
+        if unit.target_tag is not None:
+            self._filled.append(unit.target_tag)
         if not translation.strip():
             return
-        is_new = translation != unit.old
-        yield from _states(text, unit.start, unit.holder, is_new=is_new)
-        if unit.opened is not None and "state-qualifier" in unit.opened.attributes and is_new:
+        is_new = translation != unit.old_target
+        yield from _state_edits(text, unit.start, unit.state_tag, is_new=is_new)
+        if unit.target_tag is not None and "state-qualifier" in unit.target_tag.attributes and is_new:
             # It says where the text before came from (XLIFF 1.2).
-            yield _attribute(text, unit.opened, "state-qualifier", "mt-suggestion")
+            yield _attribute_edit(text, unit.target_tag, "state-qualifier", "mt-suggestion")
 
-    def _declared(self, event: Event) -> Declared | None:
+    def _declared(self, event: Event) -> DeclaredLanguages | None:
         """Return the languages that an element declares, or None."""
         source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name, "")
         if source_name not in event.attributes:
@@ -150,33 +162,33 @@ class Units(Content):
         name = "target-language" if event.name == "file" else "trgLang"
         self.languages.append(source)
         self._named.append((event, name, event.attributes.get(name, "")))
-        return Declared(source, event.attributes.get(name, ""), event.start, name)
+        return DeclaredLanguages(source, event.attributes.get(name, ""), event.start, name)
 
-    def _segment(self, events: list[Event], unit: _Unit, declared: Declared) -> Segment:
+    def _segment(self, events: list[Event], unit: _Unit, declared: DeclaredLanguages) -> Segment:
         text = self.document.text
         assert unit.source is not None
         opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
-        self.work.count(SEGMENT)
+        self.work.count(SEGMENT_PARTS)
         atoms = tuple(self.work.each(_atoms(text, events[opening_at + 1 : closing_at])))
         first, last = self._place(events, unit)
         state, reason, target = self._state(events, unit)
-        marked: tuple[tuple[str, str], ...] = ()
+        sentence_pairs: tuple[tuple[str, str], ...] = ()
         if unit.seg_source is not None and target is not None:
             source = _text_of(_atoms(text, events[slice(unit.source[0] + 1, unit.source[1])]))
-            marked = _marked(text, events, unit) or ((source, target),)
+            sentence_pairs = _sentence_pairs(text, events, unit) or ((source, target),)
         sides = [events[slice(*side)] for side in (unit.source, unit.target) if side is not None]
         return Segment(
             first,
             last,
             atoms,
-            written,
-            codes=Codes.UNIT,
+            escape_markup,
+            codes=CodeSyntax.UNIT,
             line=self.line_at(unit.start.start),
             target=target,
             state=state,
             reason=reason,
             declared=declared,
-            marked=marked,
+            sentence_pairs=sentence_pairs,
             has_subflow=any(event.name == "sub" for side in sides for event in side),
             unit=unit,
         )
@@ -184,23 +196,23 @@ class Units(Content):
     def _state(self, events: list[Event], unit: _Unit) -> tuple[State, str, str | None]:
         """Return the state of a unit, the reason why it is no pair, and its translation without codes."""
         if unit.start.attributes.get("restype") == "x-gettext-domain-header":
-            return State.LEFT, "headers of a PO file, which are not text", None
+            return State.EXCLUDED, "headers of a PO file, which are not text", None
         target: str | None = None
         if unit.target is not None:
             target = _text_of(_atoms(self.document.text, events[unit.target[0] + 1 : unit.target[1]]))
-        assert unit.holder is not None
-        declared = unit.holder.attributes.get("state", "")
-        has_text = bool(_MARKUP.sub("", unit.old).strip())
+        assert unit.state_tag is not None
+        declared = unit.state_tag.attributes.get("state", "")
+        has_text = bool(_MARKUP.sub("", unit.old_target).strip())
         if target is None:
             state, reason = State.NEW, "no target in the unit"
         elif not has_text or declared in _UNTRANSLATED:
             state, reason = State.NEW, f"not translated yet (state {declared})" if has_text else ""
         else:
-            declared = unit.own_state if unit.own_state in _OWN_STATES else declared
-            is_unfinished = declared in _UNFINISHED | _OWN_STATES
+            declared = unit.tool_state if unit.tool_state in _TOOL_STATES else declared
+            is_unfinished = declared in _UNFINISHED | _TOOL_STATES
             state = State.UNFINISHED if is_unfinished else State.DONE
             reason = f"unfinished (state {declared})" if is_unfinished else ""
-        return state if unit.is_translated else State.LEFT, reason, target
+        return state if unit.is_translated else State.EXCLUDED, reason, target
 
     def _place(self, events: list[Event], unit: _Unit) -> tuple[int, int]:
         """Return the range that the translation replaces, and note in the unit the tags that are written around it.
@@ -209,7 +221,7 @@ class Units(Content):
         """
         text = self.document.text
         assert unit.source is not None
-        unit.holder = unit.start
+        unit.state_tag = unit.start
         if unit.target is None:
             begin = unit.source[0]
             place = events[(unit.seg_source or unit.source)[1]].end
@@ -221,36 +233,38 @@ class Units(Content):
             kept = f' xml:space="{escape(space)}"' if space is not None else ""
             unit.opening, unit.closing = f"{text[indented:start]}<{name}{kept}>", f"</{name}>"
             return place, place
-        opened, closed = (events[index] for index in unit.target)
-        unit.opened = opened
-        if "state" in opened.attributes:
-            unit.holder = opened
-        unit.old = text[opened.end : closed.start]
-        if not text[opened.start : opened.end].endswith("/>"):
-            return opened.end, closed.start
-        found = re.match(r"<([^\s/>]+)", text[opened.start : opened.end])
+        target_tag, closed = (events[index] for index in unit.target)
+        unit.target_tag = target_tag
+        if "state" in target_tag.attributes:
+            unit.state_tag = target_tag
+        unit.old_target = text[target_tag.end : closed.start]
+        if not text[target_tag.start : target_tag.end].endswith("/>"):
+            return target_tag.end, closed.start
+        found = re.match(r"<([^\s/>]+)", text[target_tag.start : target_tag.end])
         unit.opening, unit.closing = ">", f"</{found[1] if found else 'target'}>"
-        return opened.end - 2, opened.end
+        return target_tag.end - 2, target_tag.end
 
 
-def _states(text: str, start: Event, holder: Event, *, is_new: bool) -> Iterator[Edit]:
+def _state_edits(text: str, start: Event, state_tag: Event, *, is_new: bool) -> Iterator[Edit]:
     """Yield the edits that mark a unit as translated, and a new text as not approved."""
-    state = holder.attributes.get("state")
+    state = state_tag.attributes.get("state")
     if state in _UNTRANSLATED or (is_new and state not in (None, "translated")):
-        yield _attribute(text, holder, "state", "translated")
-        if "subState" in holder.attributes:  # it has no meaning without its state
-            found = re.search(r"""(?<!\s)\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[holder.start : holder.end])
+        yield _attribute_edit(text, state_tag, "state", "translated")
+        if "subState" in state_tag.attributes:  # it has no meaning without its state
+            found = re.search(
+                r"""(?<!\s)\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[state_tag.start : state_tag.end]
+            )
             if found is not None:
-                yield Edit(holder.start + found.start(), holder.start + found.end(), "")
+                yield Edit(state_tag.start + found.start(), state_tag.start + found.end(), "")
     if is_new and start.attributes.get("approved") == "yes":
-        yield _attribute(text, start, "approved", "no")
+        yield _attribute_edit(text, start, "approved", "no")
 
 
 def _text_of(atoms: Iterator[Atom]) -> str:
     return Segment(0, 0, tuple(atoms)).text
 
 
-def _marked(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
+def _sentence_pairs(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
     """Return the pairs of the segments that both sides mark; a segment that only the source marks has an empty target.
 
     There are none if the target has marks that the source lacks, or text outside of its marks, as well as if the source
@@ -300,13 +314,15 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
         if event.kind == "cdata":
             in_cdata = not in_cdata
         elif event.kind == "text" and in_cdata:  # its text has no references; the target is no CDATA section
-            yield from (Atom(written(part), part) for part in (sign[0] for sign in _SIGNS.finditer(raw)))
+            yield from (Atom(escape_markup(part), part) for part in (sign[0] for sign in _SIGNS.finditer(raw)))
         elif event.kind in ("text", "other"):
-            yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
+            yield from (Atom(raw, "", Kind.STANDALONE),) if raw.startswith("<") else parse_references(raw)
         elif event.kind == "end":
             kind = around.pop()
             yield Atom(raw, "" if kind is Kind.BREAK else event.name, kind)
-        elif event.name in _AROUND and not _is_protected(event) and event.attributes.get("mtype") != _DELETED:
+        elif (
+            event.name in _SPANNING_ELEMENTS and not _is_protected(event) and event.attributes.get("mtype") != _DELETED
+        ):
             is_segment = event.attributes.get("mtype") == "seg"
             around.append(Kind.BREAK if is_segment else Kind.CLOSE)
             yield Atom(raw, "", Kind.BREAK) if is_segment else Atom(raw, event.name, Kind.OPEN)
@@ -333,7 +349,7 @@ def _tag(raw: str, event: Event) -> Atom:
     for names, kind in ((_OPENS, Kind.OPEN), (_CLOSES, Kind.CLOSE)):
         if event.name in names:
             return Atom(raw, attributes.get("rid", attributes.get(names[event.name], "")), kind)
-    return Atom(raw, "\n", Kind.BREAK) if _is_line_end(raw, attributes) else Atom(raw, "", Kind.ALONE)
+    return Atom(raw, "\n", Kind.BREAK) if _is_line_end(raw, attributes) else Atom(raw, "", Kind.STANDALONE)
 
 
 def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
@@ -341,10 +357,10 @@ def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
     if not LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType")):
         return True
     held = attributes.get("equiv-text") or attributes.get("equiv") or unescape(_MARKUP.sub("", raw))
-    return attributes.get("id", "").startswith("LINE_BREAK") or BREAK.match(held) is not None
+    return attributes.get("id", "").startswith("LINE_BREAK") or BREAK_TAG.match(held) is not None
 
 
-def _attribute(text: str, event: Event, name: str, value: str) -> Edit:
+def _attribute_edit(text: str, event: Event, name: str, value: str) -> Edit:
     """Return the edit that sets an attribute of an element, or adds it."""
     raw = text[event.start : event.end]
     for attribute in attributes_of(raw):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nmt_cli.formats.columns import NoText
+from nmt_cli.formats.columns import NonTextCell
 from nmt_cli.formats.opening import Input, check_no_declarations
 from nmt_cli.system.errors import InputError
 
@@ -18,7 +18,7 @@ _NUM_SURVEYED = 50
 _ESCAPE = re.compile(r"_x(00[01][0-9A-Fa-f]|005[Ff](?=_x))_")
 
 
-def read_xlsx(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
+def read_xlsx(input_file: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
     """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet.
 
     It is the named sheet, or the only one in which some row has `num_columns` cells of text.
@@ -26,15 +26,15 @@ def read_xlsx(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator
     Raises:
         InputError: the file is damaged or protected, or no sheet or several sheets could be meant.
     """
-    with _workbook(given) as book:
-        chosen = _sheet(given.name, {one.title: one for one in book.worksheets}, sheet, num_columns)
+    with _workbook(input_file) as book:
+        chosen = _sheet(input_file.name, {one.title: one for one in book.worksheets}, sheet, num_columns)
         for number, row in enumerate(chosen.iter_rows(), start=1):
             yield f"{chosen.title}!{number}", [_text(cell) for cell in row]
 
 
-def advice_on_formulas(given: Input, sheet: str | None) -> str:
+def advice_on_formulas(input_file: Input, sheet: str | None) -> str:
     """Return the advice for a formula without a saved result in the sheet, or in any; empty if there is none."""
-    with _workbook(given) as results, _workbook(given, data_only=False) as formulas:
+    with _workbook(input_file) as results, _workbook(input_file, data_only=False) as formulas:
         for one, other in zip(results.worksheets, formulas.worksheets, strict=True):
             if sheet not in (None, one.title):
                 continue
@@ -49,21 +49,21 @@ def advice_on_formulas(given: Input, sheet: str | None) -> str:
 
 
 @contextmanager
-def _workbook(given: Input, *, data_only: bool = True) -> Iterator[Any]:
+def _workbook(input_file: Input, *, data_only: bool = True) -> Iterator[Any]:
     """Open a workbook with the results of its formulas or, without `data_only`, with the formulas.
 
     Raises:
         InputError: openpyxl is missing, or cannot read the file.
     """
-    openpyxl = load_openpyxl(given.name)
-    check_no_declarations(given)
-    with open(given.path, "rb") as file:  # a copy of standard input has no ending, which openpyxl asks of a name
+    openpyxl = load_openpyxl(input_file.name)
+    check_no_declarations(input_file)
+    with open(input_file.path, "rb") as file:  # a copy of standard input has no ending, which openpyxl asks of a name
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of styles and extensions, which say nothing of the text
                 book = openpyxl.load_workbook(file, read_only=True, data_only=data_only)
         except Exception as error:  # openpyxl lets the errors of its own libraries through
-            raise _unreadable(given.name, error) from None
+            raise _unreadable(input_file.name, error) from None
         try:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # some programs write wrong ones
@@ -71,7 +71,7 @@ def _workbook(given: Input, *, data_only: bool = True) -> Iterator[Any]:
         except (InputError, MemoryError):
             raise
         except Exception as error:
-            raise _unreadable(given.name, error) from None
+            raise _unreadable(input_file.name, error) from None
         finally:
             book.close()
 
@@ -133,7 +133,7 @@ def only_sheet(name: str, usable: list[str], sheets: list[str], num_columns: int
 def _text(cell: Any) -> str:
     """Return the text of a cell, empty for an error such as #N/A.
 
-    A number that is shown as it is written is text; dates, percentages, truth values and the like are `NoText`.
+    A number that is shown as it is written is text; dates, percentages, truth values and the like are `NonTextCell`.
     Control characters, which a file has as `_x000D_`, are decoded, and so is that text itself, `_x005F_x000D_`.
     """
     if (
@@ -142,6 +142,6 @@ def _text(cell: Any) -> str:
         and not isinstance(cell.value, str)
     ):
         is_plain = isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
-        return str(cell.value) if is_plain and cell.number_format in ("General", "@", "0") else NoText("")
+        return str(cell.value) if is_plain and cell.number_format in ("General", "@", "0") else NonTextCell("")
     text = "" if cell.value is None or cell.data_type == "e" else str(cell.value)
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text) if "_x" in text else text

@@ -13,15 +13,15 @@ from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input
 from nmt_cli.system.errors import InputError
 
-DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
-FORBIDDEN = re.compile("[\\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
+FORBIDDEN_CHARACTER = re.compile("[\\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML does not allow."""
-OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
+PREDEFINED_ENTITIES = frozenset(("amp", "lt", "gt", "quot", "apos"))
 """Names of the references that XML itself defines."""
 _NUMBER = re.compile("&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});")
-_ODD = re.compile(rf"{FORBIDDEN.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
+_ODD = re.compile(rf"{FORBIDDEN_CHARACTER.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
 """A character that is not allowed, or what looks like a reference."""
-ODD_SIGN = "\U0001fffe"
+INVALID_MARKER = "\U0001fffe"
 """Stands for what XML does not allow; Unicode reserves it for such uses."""
 _NEXT_MARK = {
     "": re.compile(r"<!\[CDATA\[|<!--|<\?"),
@@ -45,10 +45,10 @@ MAX_DEPTH = 1000
 Item = TypeVar("Item")
 
 
-class Events(Protocol[Item]):
+class EventHandler(Protocol[Item]):
     """Takes the events of a document and collects pairs or rows."""
 
-    found: list[Item]
+    items: list[Item]
     """Pairs or rows that have been read. The reader takes them out."""
 
     def start(self, name: str, attributes: dict[str, str], line: int, /) -> None:
@@ -61,7 +61,7 @@ class Events(Protocol[Item]):
         """Handle a piece of character data."""
 
 
-def odd_character(text: str) -> str | None:
+def forbidden_character(text: str) -> str | None:
     """Return the name of a character that XML does not allow, such as `U+000B`; None if it is allowed.
 
     `text` is the character or a reference to it.
@@ -74,15 +74,17 @@ def odd_character(text: str) -> str | None:
     return None if is_allowed else f"U+{code:04X}"
 
 
-def _sign_of(found: re.Match[str]) -> str:
-    """Return a character or reference in a form that XML knows; `ODD_SIGN` if neither XML nor HTML knows it."""
+def _allowed_form(found: re.Match[str]) -> str:
+    """Return a character or reference in a form that XML knows; `INVALID_MARKER` if neither XML nor HTML knows it."""
     sign = found[0]
     if not sign.startswith("&") or _NUMBER.fullmatch(sign):
-        return sign if odd_character(sign) is None else ODD_SIGN
-    if sign[1:-1] in OF_XML and sign.endswith(";"):
+        return sign if forbidden_character(sign) is None else INVALID_MARKER
+    if sign[1:-1] in PREDEFINED_ENTITIES and sign.endswith(";"):
         return sign
     return (
-        "".join(f"&#{ord(one)};" for one in html5[sign[1:]]) if sign.endswith(";") and sign[1:] in html5 else ODD_SIGN
+        "".join(f"&#{ord(one)};" for one in html5[sign[1:]])
+        if sign.endswith(";") and sign[1:] in html5
+        else INVALID_MARKER
     )
 
 
@@ -95,16 +97,16 @@ def guarded_parser(name: str) -> expat.XMLParserType:
     return parser
 
 
-def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
+def _texts(input_file: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
     """Yield the decoded parts of a text, each with whether it is the last."""
     decoder = codecs.getincrementaldecoder(facts.codec)("surrogateescape" if facts.is_broken else "strict")
-    for chunk in given.chunks():
+    for chunk in input_file.chunks():
         yield decoder.decode(chunk), False
     yield decoder.decode(b"", final=True), True
 
 
-def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Yield the text in pieces that a parser can read (see `_sign_of`), each with whether it is the last."""
+def _clean_texts(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """Yield the text in pieces that a parser can read (see `_allowed_form`), each with whether it is the last."""
     rest = mark = ""
     for text, is_last in texts:
         text, begin, cleaned = rest + text, 0, []
@@ -114,7 +116,7 @@ def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
             if ending is None and not is_last:
                 unfinished = _UNFINISHED.search(text, max(begin, end - _LONGEST))
                 end = end if unfinished is None else unfinished.start()
-            cleaned.append((FORBIDDEN if mark else _ODD).sub(_sign_of, text[begin:end]))
+            cleaned.append((FORBIDDEN_CHARACTER if mark else _ODD).sub(_allowed_form, text[begin:end]))
             begin = end
             if ending is None:
                 break
@@ -123,16 +125,16 @@ def _readable(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
         yield "".join(cleaned), is_last
 
 
-def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterator[Item]:
+def read_events(input_file: Input, facts: TextFacts, events: EventHandler[Item]) -> Iterator[Item]:
     """Parse a document, send its events to `events`, and yield the pairs or rows that it collects.
 
     A character that XML does not allow, a byte that is not valid, and an `&` that begins no reference which XML or HTML
-    knows, come as `ODD_SIGN`.
+    knows, come as `INVALID_MARKER`.
 
     Raises:
         InputError: the document is not well-formed or not valid in its encoding, or declares entities.
     """
-    parser = guarded_parser(given.name)
+    parser = guarded_parser(input_file.name)
     parser.buffer_text = True
     depth = 0
 
@@ -141,7 +143,7 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
         depth += 1
         if depth > MAX_DEPTH:
             _refuse(
-                given.name,
+                input_file.name,
                 parser.CurrentLineNumber,
                 f"elements are nested more than {MAX_DEPTH:,} deep; nest them less",
             )
@@ -155,10 +157,10 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = events.text
     try:
-        for text, is_last in _readable(_texts(given, facts)):
+        for text, is_last in _clean_texts(_texts(input_file, facts)):
             parser.Parse(text, is_last)
-            yield from events.found
-            events.found.clear()
+            yield from events.items
+            events.items.clear()
     except expat.ExpatError as error:
         is_cut = error.code in _CUT
         told = (
@@ -166,10 +168,10 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
             if is_cut
             else f"{expat.ErrorString(error.code)}; fix the line"
         )
-        _refuse(given.name, error.lineno, f"is not well-formed XML: {told}")
+        _refuse(input_file.name, error.lineno, f"is not well-formed XML: {told}")
     except UnicodeError as error:
         line, reason = parser.CurrentLineNumber, getattr(error, "reason", error)
-        _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
+        _refuse(input_file.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
 
 
 def _refuse(name: str, line: int, problem: str) -> NoReturn:

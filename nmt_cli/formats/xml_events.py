@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.work import Work
-from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, OF_XML, guarded_parser, odd_character
+from nmt_cli.formats.xml import FORBIDDEN_CHARACTER, MAX_DEPTH, PREDEFINED_ENTITIES, forbidden_character, guarded_parser
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
 """A tag that may have many attributes; mostly it is a short one with much text after it."""
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
     """A place where a document is not valid XML, though its tags can be read."""
 
     place: int
-    what: str
+    description: str
 
 
 def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Problem]]:
@@ -62,7 +62,7 @@ def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Prob
         found.append((kind, names.setdefault(name, name), attributes or nothing, parser.CurrentByteIndex))
         depth += (kind == "start") - (kind == "end")
         if depth > MAX_DEPTH:
-            place = _characters(cleaned, [parser.CurrentByteIndex])[0]
+            place = _character_offsets(cleaned, [parser.CurrentByteIndex])[0]
             document.refuse(place, f"elements are nested more than {MAX_DEPTH:,} deep; nest them less")
 
     def other(*_: object) -> None:
@@ -81,18 +81,18 @@ def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Prob
     parser.CommentHandler = parser.ProcessingInstructionHandler = parser.SkippedEntityHandler = other
     parser.CharacterDataHandler = text
     _count_attributes(document.text, work)
-    cleaned, problems = _cleaned(document.text)
+    cleaned, problems = _clean_text(document.text)
     try:
         parser.Parse(cleaned, True)
     except expat.ExpatError as error:
-        place = _characters(cleaned, [parser.ErrorByteIndex])[0]
+        place = _character_offsets(cleaned, [parser.ErrorByteIndex])[0]
         reason = expat.ErrorString(error.code)
         document.refuse(place, f"is not well-formed XML: {reason}; the file is damaged or cut off")
-    places = [*_characters(cleaned, [place for *_, place in found]), len(document.text)]
+    places = [*_character_offsets(cleaned, [place for *_, place in found]), len(document.text)]
     return [Event(*event[:3], *places[i : i + 2]) for i, event in enumerate(found)], problems
 
 
-def _cleaned(text: str) -> tuple[str, list[Problem]]:
+def _clean_text(text: str) -> tuple[str, list[Problem]]:
     """Return a text of the same length that a parser can read, and the places in the text that are not valid XML.
 
     References by the names of HTML, such as `&nbsp;`, are known without a declaration.
@@ -104,19 +104,19 @@ def _cleaned(text: str) -> tuple[str, list[Problem]]:
         if part.startswith("<"):  # there, `&` is text
             return part
         if len(part) == 1 and part != "&":
-            what = f"has {odd_character(part)}, which XML does not allow"
+            what = f"has {forbidden_character(part)}, which XML does not allow"
         elif part.startswith("&#") and part.endswith(";"):
-            if (name := odd_character(part)) is None:
+            if (name := forbidden_character(part)) is None:
                 return part
             what = f"has {name}, which XML does not allow"
         elif part[1:] in html5 and part.endswith(";"):
-            return part if part[1:-1] in OF_XML else "\ufffd" * len(part)
+            return part if part[1:-1] in PREDEFINED_ENTITIES else "\ufffd" * len(part)
         else:
             what = f"has {part[:20]}, which is not a reference that is known here; & is written &amp; in XML"
         problems.append(Problem(found.start(), what))
         return "\ufffd" * len(part)
 
-    cleaned = _SUSPECT.sub(clean, FORBIDDEN.sub(clean, text))
+    cleaned = _SUSPECT.sub(clean, FORBIDDEN_CHARACTER.sub(clean, text))
     return cleaned, sorted(problems)
 
 
@@ -127,7 +127,7 @@ def _count_attributes(text: str, work: Work) -> None:
             pass
 
 
-def _characters(text: str, places: Sequence[int]) -> list[int]:
+def _character_offsets(text: str, places: Sequence[int]) -> list[int]:
     """Return offsets in the characters of a text for offsets in its bytes in UTF-8, which are in ascending order."""
     if text.isascii():
         return list(places)

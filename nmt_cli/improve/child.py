@@ -11,7 +11,7 @@ from functools import partial
 from types import FrameType
 from typing import IO
 
-from nmt_cli.system.signals import answered_by, exit_code
+from nmt_cli.system.signals import exit_code, handle_signals
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,7 +28,7 @@ class Child:
 
     def run(self) -> int:
         """Run the command to its end and return its exit code, negative if a signal killed it."""
-        with answered_by(self._forward_signal):
+        with handle_signals(self._forward_signal):
             if self.received:
                 return exit_code(self.received)
             self._process = subprocess.Popen(

@@ -24,7 +24,7 @@ from nmt_cli.system.errors import Interrupted, NmtError
 
 TRIAL_PAIRS = 20_000
 TRIAL_LINES = 100
-CLEANED_A_SECOND = 10_000
+CLEANED_LINES_PER_SECOND = 10_000
 STARTUP_SECONDS = 4.0
 NUM_CHECKPOINTS = 3
 """Checkpoints in the disk space that `nmt check` expects for the trial: the best, the last, and one being written."""
@@ -40,13 +40,13 @@ class TrialError(NmtError):
 class Speed:
     """The speed of this machine with a configuration, and the sizes of checkpoints and text on the disk."""
 
-    pairs_a_second: float = 150.0
+    pairs_per_second: float = 150.0
     """Pairs per second in training."""
-    pairs_a_step: float = 75.0
-    rows_a_second: float = 300.0
+    pairs_per_step: float = 75.0
+    rows_per_second: float = 300.0
     """Rows per second in translation: lines times prefixes of the search, times models in an ensemble."""
     checkpoint_bytes: float = 60e6
-    bytes_a_line: float = 70.0
+    bytes_per_line: float = 70.0
     dev_lines: int = 0
     is_measured: bool = False
     _factors: dict[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Speed:
         """Return the estimated seconds that a stage will take."""
         return self._factors.get(stage.work.kind, 1.0) * self._usual_seconds(stage)
 
-    def left(self, stages: Iterable[Stage]) -> float:
+    def seconds_left(self, stages: Iterable[Stage]) -> float:
         """Return the estimated seconds that stages will take together."""
         return sum(map(self.seconds, stages))
 
@@ -72,24 +72,26 @@ class Speed:
     def _usual_seconds(self, stage: Stage) -> float:
         work = stage.work
         if work.kind == "clean":
-            return 1.0 + work.lines / CLEANED_A_SECOND
+            return 1.0 + work.lines / CLEANED_LINES_PER_SECOND
         if work.kind == "translate":
-            return STARTUP_SECONDS + work.lines * work.rows / self.rows_a_second
-        seconds = STARTUP_SECONDS + work.lines / self.pairs_a_second
+            return STARTUP_SECONDS + work.lines * work.rows / self.rows_per_second
+        seconds = STARTUP_SECONDS + work.lines / self.pairs_per_second
         if stage.config is not None and self.dev_lines:
-            validations = work.lines / self.pairs_a_step / stage.config.training.validation_freq
-            seconds += validations * self.dev_lines * stage.config.decoding.beam_size / self.rows_a_second
+            validations = work.lines / self.pairs_per_step / stage.config.training.validation_freq
+            seconds += validations * self.dev_lines * stage.config.decoding.beam_size / self.rows_per_second
         return seconds
 
     def stored_bytes(self, stage: Stage) -> float:
         """Return the bytes that a stage will leave on the disk."""
         if stage.config is None:
-            return stage.work.stored * self.bytes_a_line
+            return stage.work.stored_lines * self.bytes_per_line
         training = stage.config.training
-        return stage.work.stored * BYTES_OF_PIECES + self.checkpoint_bytes * (training.keep_best + training.keep_last)
+        return stage.work.stored_lines * BYTES_OF_PIECES + self.checkpoint_bytes * (
+            training.keep_best + training.keep_last
+        )
 
 
-def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
+def measure_machine(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
     """Return the speed of this machine. The speed of training is measured by `nmt check`, and that of translation on a
     few lines with a model after one update, all in a temporary directory.
 
@@ -101,7 +103,7 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
     with tempfile.TemporaryDirectory(prefix="nmt-improve-") as name:
         directory = Path(name)
         dev_lines = _count(config)
-        config = config.of(config.data.directions[0])
+        config = config.for_direction(config.data.directions[0])
         corpus = config.data.train[0]
         sides = (_head(corpus.source, TRIAL_PAIRS), _head(corpus.target, TRIAL_PAIRS))
         for side, lines in zip(("source", "target"), sides, strict=True):
@@ -115,15 +117,15 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
         _run(directory, "train", *trial, "--set", "training.max_steps=1")
         precision = ["--precision", "int8", "--device", "cpu"] if int8 else ["--device", config.training.device]
         threads = ["--threads", str(config.training.threads)] if config.training.threads else []
-        told = _run(
+        output = _run(
             directory, "translate", str(directory / "few"), "--model", str(directory / "model"), "-o",
             str(directory / "translated"), "--beam-size", str(beam_size), *precision, *threads,
         )  # fmt: skip
-        if found := re.search(r"([\d,]+) lines? in ([\d.]+) s", told):
+        if found := re.search(r"([\d,]+) lines? in ([\d.]+) s", output):
             num_lines = int(found[1].replace(",", ""))
-            speed.rows_a_second = num_lines * beam_size / max(0.01, float(found[2]))
+            speed.rows_per_second = num_lines * beam_size / max(0.01, float(found[2]))
         written = sum(map(len, sides[0])) + sum(map(len, sides[1]))
-        speed.bytes_a_line = 1 + written / max(1, 2 * len(sides[0]))
+        speed.bytes_per_line = 1 + written / max(1, 2 * len(sides[0]))
     return speed
 
 
@@ -160,27 +162,27 @@ def _run(directory: Path, *arguments: str) -> str:
         child = Child(arguments, log)
         code = child.run()
         log.seek(0)
-        told = log.read().decode(errors="replace")
+        output = log.read().decode(errors="replace")
     if child.received:
         raise Interrupted("stopped", child.received)
     if code:
-        last = told.strip().splitlines()[-1:] or ["it said nothing"]
+        last = output.strip().splitlines()[-1:] or ["it said nothing"]
         raise TrialError(f"the trial that measures this machine failed: {last[0].removeprefix('nmt: ')}")
-    return told
+    return output
 
 
-def _read_check(told: str, speed: Speed, *, num_pairs: int) -> None:
+def _read_check(output: str, speed: Speed, *, num_pairs: int) -> None:
     """Set the training speed and the checkpoint size in `speed`, from the output of `nmt check --json` on one epoch.
 
     `num_pairs` is the number of pairs in the epoch. `TrialError` is raised if the report has no time.
     """
-    *said, report = told.splitlines()
+    *said, report = output.splitlines()
     expected = json.loads(report)["expected"]
     if expected["minutes"] is None:
         why = (said or ["it said nothing"])[-1].removeprefix("warning: ")
         raise TrialError(f"the trial that measures this machine failed: {why}")
-    speed.pairs_a_second = max(0.01, num_pairs / max(0.01, 60.0 * expected["minutes"]))
-    speed.pairs_a_step = max(0.01, num_pairs / expected["updates"])
+    speed.pairs_per_second = max(0.01, num_pairs / max(0.01, 60.0 * expected["minutes"]))
+    speed.pairs_per_step = max(0.01, num_pairs / expected["updates"])
     speed.checkpoint_bytes = expected["disk_bytes"]["checkpoints"] / NUM_CHECKPOINTS
 
 
@@ -210,6 +212,6 @@ def table(stages: Sequence[Stage], speed: Speed) -> list[str]:
         lines.append(f"{stage.name:<24}{time:>12}{size:>10,.1f} MB  {stage.purpose}")
         lines.append(f"    {stage.command}")
     total = sum(speed.stored_bytes(stage) for stage in stages) / 1e6
-    left = speed.left(stage for stage in stages if not stage.record_path.is_file())
-    lines.append(f"{'together':<24}{duration(left):>12}{total:>10,.1f} MB")
+    seconds_left = speed.seconds_left(stage for stage in stages if not stage.record_path.is_file())
+    lines.append(f"{'together':<24}{duration(seconds_left):>12}{total:>10,.1f} MB")
     return lines

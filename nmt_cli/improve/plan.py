@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from nmt_cli.config.schema import Config, TextPair
-from nmt_cli.corpora.filter_pairs import cleaned_names
-from nmt_cli.data.sampler import tempered
+from nmt_cli.corpora.filter_pairs import cleaned_paths
+from nmt_cli.data.sampler import temperature_weights
 from nmt_cli.improve.stages import STAGES, Stage, Work
-from nmt_cli.improve.training import Corpus, files_read, training_config, visits
+from nmt_cli.improve.training import Corpus, input_paths, num_training_pairs, training_config
 from nmt_cli.text.direction import Direction
 
 TAG = "<BT>"
 """Tag that begins each back-translated source sentence (Caswell et al., 2019)."""
-SAMPLE_FROM = 500_000
+MIN_SAMPLING_PAIRS = 500_000
 """Pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
 
 FEWEST_LINES = 2
@@ -52,7 +52,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class LineCounts:
     """Number of lines of each file: of the pairs, and of the text in the target and in the source language."""
 
     pairs: tuple[int, ...]
@@ -72,23 +72,23 @@ class _Text:
 def plan(
     config: Config,
     recipe: Recipe,
-    amounts: Amounts,
+    line_counts: LineCounts,
     directory: Path,
     sizes: Mapping[str, Any] | None = None,
-    made: Mapping[Path, int] | None = None,
+    output_line_counts: Mapping[Path, int] | None = None,
 ) -> list[Stage]:
     """Return the stages that lead from a configuration with absolute paths to the last model, in order.
 
-    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together. `made` has the
-    numbers of lines of the texts that stages have made so far. It changes no command, but the weights and lengths of
-    trainings; for a text that is not made yet they follow from the lines before cleaning.
+    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together.
+    `output_line_counts` has the numbers of lines of the texts that stages have made so far. It changes no command, but
+    the weights and lengths of trainings; for a text that is not made yet they follow from the lines before cleaning.
     """
-    return _Planner(config, recipe, amounts, directory, sizes or {}, made or {}).stages()
+    return _Planner(config, recipe, line_counts, directory, sizes or {}, output_line_counts or {}).stages()
 
 
-def translates_back(directions: Sequence[Direction]) -> bool:
+def has_reverse_directions(directions: Sequence[Direction]) -> bool:
     """Return whether a model has each of its directions both ways, so that it can translate back by itself."""
-    return len(directions) > 1 and {direction.exchanged for direction in directions} == set(directions)
+    return len(directions) > 1 and {direction.reverse_direction for direction in directions} == set(directions)
 
 
 def final_models(stages: Sequence[Stage]) -> list[Path]:
@@ -103,18 +103,24 @@ class _Planner:
         self,
         config: Config,
         recipe: Recipe,
-        amounts: Amounts,
+        line_counts: LineCounts,
         directory: Path,
         sizes: Mapping[str, Any],
-        made: Mapping[Path, int],
+        output_line_counts: Mapping[Path, int],
     ) -> None:
-        self._config, self._recipe, self._amounts, self._sizes, self._made = config, recipe, amounts, sizes, made
+        self._config, self._recipe, self._line_counts, self._sizes, self._output_line_counts = (
+            config,
+            recipe,
+            line_counts,
+            sizes,
+            output_line_counts,
+        )
         self._directory = directory / STAGES
         self._stages: list[Stage] = []
         sample = recipe.sample
-        self._samples = sum(amounts.pairs) >= SAMPLE_FROM if sample is None else sample
+        self._samples = sum(line_counts.pairs) >= MIN_SAMPLING_PAIRS if sample is None else sample
         self._directions = config.data.directions
-        self._is_own_reverse = translates_back(self._directions)
+        self._is_own_reverse = has_reverse_directions(self._directions)
         # A training that goes out from another run keeps its tokenizer only if that needs no other symbols.
         self._tag = TAG if config.training.init_from is None else None
 
@@ -126,30 +132,30 @@ class _Planner:
         forward: list[Path] = []
         if self._is_own_reverse or (sources and not self._recipe.reverse):
             forward = [self._train("forward", "a first model", pairs, [])]
-        made: list[Corpus] = []
+        synthetic: list[Corpus] = []
         for number in range(1, self._recipe.rounds + 1):
             is_last = number == self._recipe.rounds
             if targets:
-                made = self._translate_back(number, pairs, targets, sources, forward)
+                synthetic = self._translate_back(number, pairs, targets, sources, forward)
             else:
                 purpose = f"round {number}: teach itself"
-                made = self._translated(pairs, sources, forward, "self", "target", purpose, tag=None)
+                synthetic = self._translate_and_clean(pairs, sources, forward, "self", "target", purpose, tag=None)
             members = self._recipe.ensemble if is_last else 1
             purpose = f"round {number}: train on both" if members == 1 else f"round {number}: train an ensemble"
             is_result = is_last and not self._recipe.distil
             forward = [
-                self._train("forward", purpose, pairs, made, member=member, is_result=is_result)
+                self._train("forward", purpose, pairs, synthetic, member=member, is_result=is_result)
                 for member in range(members)
             ]
         if self._recipe.distil:
-            self._distil(pairs, made if targets else [], sources, forward)
+            self._distil(pairs, synthetic if targets else [], sources, forward)
         return self._stages
 
     # Text ---------------------------------------------------------------------------------------------------------
 
     def _clean_pairs(self) -> list[Corpus]:
         data, found = self._config.data, []
-        for corpus, lines in zip(data.train, self._amounts.pairs, strict=True):
+        for corpus, lines in zip(data.train, self._line_counts.pairs, strict=True):
             source, target = Path(corpus.source), Path(corpus.target)
             if corpus.alignment is None:  # else its links would belong to other lines
                 source, target = self._clean(
@@ -157,9 +163,9 @@ class _Planner:
                 )
             direction, kept = data.direction_of(corpus), self._lines(target, lines)
             found.append(Corpus(source, target, kept, corpus.weight, direction, corpus.alignment))
-        factors = tempered([corpus.lines for corpus in found], data.corpus_temperature)
+        factors = temperature_weights([corpus.lines for corpus in found], data.corpus_temperature)
         return [
-            corpus if factor == 1.0 else replace(corpus, weight=_typed(factor * corpus.weight))
+            corpus if factor == 1.0 else replace(corpus, weight=_three_digits(factor * corpus.weight))
             for factor, corpus in zip(factors, found, strict=True)
         ]
 
@@ -171,12 +177,12 @@ class _Planner:
         data = self._config.data
         known = [*data.dev_sets, *data.test, *data.train]
         found: list[_Text] = []
-        for (path, language), lines in zip(data.monolingual_files(side), getattr(self._amounts, side), strict=True):
+        for (path, language), lines in zip(data.monolingual_files(side), getattr(self._line_counts, side), strict=True):
             without = [Path(one) for pair in known for one in _texts_in(language, pair, data.direction_of(pair))]
             others = [*without, *(text.path for text in found if text.language == language)]
             options = [word for other in dict.fromkeys(others) for word in ("--without", str(other))]
             purpose = f"clean text in the {side} language"
-            (cleaned,) = self._clean("text", purpose, (Path(path),), lines, options, reads=others)
+            (cleaned,) = self._clean("text", purpose, (Path(path),), lines, options, extra_inputs=others)
             found.append(_Text(cleaned, self._lines(cleaned, lines), language))
         return found
 
@@ -187,28 +193,28 @@ class _Planner:
         texts: tuple[Path, ...],
         lines: int,
         options: Sequence[str],
-        reads: Sequence[Path] = (),
+        extra_inputs: Sequence[Path] = (),
     ) -> tuple[Path, ...]:
-        directory = self._next(name)
+        directory = self._next_directory(name)
         prefix = str(directory / name)
-        made = cleaned_names([str(path) for path in texts], prefix)
+        made = cleaned_paths([str(path) for path in texts], prefix)
         self._stages.append(
             Stage(
                 directory,
                 purpose,
                 ("clean", *map(str, texts), "-o", prefix, *options),
-                inputs=tuple(dict.fromkeys((*texts, *reads))),
+                inputs=tuple(dict.fromkeys((*texts, *extra_inputs))),
                 outputs=tuple(made),
-                work=Work("clean", lines, stored=lines * len(texts)),
+                work=Work("clean", lines, stored_lines=lines * len(texts)),
             )
         )
         return tuple(made[:-1])
 
     def _lines(self, path: Path, before: int) -> int:
         """Return the number of lines of a cleaned text; if it is not made yet, `before`, the number before cleaning."""
-        return self._made.get(path, before)
+        return self._output_line_counts.get(path, before)
 
-    def _next(self, name: str) -> Path:
+    def _next_directory(self, name: str) -> Path:
         return self._directory / f"{len(self._stages) + 1:02d}-{name}"
 
     # Translation --------------------------------------------------------------------------------------------------
@@ -225,19 +231,19 @@ class _Planner:
         back = f"{begin}translate the target text back"
         given = [Path(self._recipe.reverse)] if self._recipe.reverse and number == 1 else []
         if models := forward if self._is_own_reverse else given:
-            return self._translated(pairs, targets, models, "back", "source", back, tag=self._tag)
+            return self._translate_and_clean(pairs, targets, models, "back", "source", back, tag=self._tag)
         taught: list[Corpus] = []
         if forward:
             # From the second round on the model knows more than the pairs, so that these too are worth translating.
             again = _sources(pairs) if number > 1 else []
             purpose = f"{begin}translate for the reverse"
-            taught = self._translated(
+            taught = self._translate_and_clean(
                 pairs, [*sources, *again], forward, "forth", "target", purpose, tag=self._tag, is_reverse=True
             )
         reverse = self._train("reverse", f"{begin}train the reverse direction", pairs, taught, is_reverse=True)
-        return self._translated(pairs, targets, [reverse], "back", "source", back, tag=self._tag)
+        return self._translate_and_clean(pairs, targets, [reverse], "back", "source", back, tag=self._tag)
 
-    def _translated(
+    def _translate_and_clean(
         self,
         pairs: list[Corpus],
         texts: list[_Text],
@@ -258,7 +264,7 @@ class _Planner:
         corpora = []
         for text in texts:
             for direction in self._directions:
-                way = direction.exchanged if side == "source" else direction
+                way = direction.reverse_direction if side == "source" else direction
                 if way.source != text.language:
                     continue
                 made = self._translate(name, purpose, text, models, way)
@@ -266,15 +272,22 @@ class _Planner:
                 options = ["--keep", "markup", *(("--tag", tag) if tag else ())]
                 source, target = self._clean(name, f"{purpose}: leave out bad ones", both, text.lines, options)
                 corpora.append(Corpus(source, target, self._lines(target, text.lines), 1.0, direction))
-        weighted = self._weighted(pairs, corpora)
-        return [replace(one, direction=one.direction.exchanged) for one in weighted] if is_reverse else weighted
+        weighted = self._with_weights(pairs, corpora)
+        return [replace(one, direction=one.direction.reverse_direction) for one in weighted] if is_reverse else weighted
 
     def _translate(
-        self, name: str, purpose: str, text: _Text, models: list[Path], way: Direction, *, is_teacher: bool = False
+        self,
+        name: str,
+        purpose: str,
+        text: _Text,
+        models: list[Path],
+        direction: Direction,
+        *,
+        is_teacher: bool = False,
     ) -> Path:
-        """Translate a text in the direction `way` by one model, or by several together; return the file."""
-        directory = self._next(f"{name}-translate" if name in ("back", "forth", "self") else name)
-        output = directory / f"translated.{way.target}"
+        """Translate a text in the direction `direction` by one model, or by several together; return the file."""
+        directory = self._next_directory(f"{name}-translate" if name in ("back", "forth", "self") else name)
+        output = directory / f"translated.{direction.target}"
         training, recipe = self._config.training, self._recipe
         samples = self._samples and not is_teacher
         beam = self._config.decoding.beam_size if is_teacher else recipe.beam_size
@@ -286,7 +299,7 @@ class _Planner:
         options += ["--threads", str(training.threads)] if training.threads else []
         reverse = self._recipe.reverse
         if len(self._directions) > 1 or (reverse is not None and Path(reverse) in models):
-            options += way.options  # the given model may have more directions
+            options += direction.options  # the given model may have more directions
         named = [word for model in models for word in ("--model", str(model))]
         self._stages.append(
             Stage(
@@ -295,26 +308,30 @@ class _Planner:
                 ("translate", str(text.path), *named, "-o", str(output), *options),
                 inputs=(text.path, *models),
                 outputs=(output,),
-                work=Work("translate", text.lines, stored=text.lines, rows=(1 if samples else beam) * len(models)),
+                work=Work(
+                    "translate", text.lines, stored_lines=text.lines, rows=(1 if samples else beam) * len(models)
+                ),
             )
         )
         return output
 
-    def _weighted(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
+    def _with_weights(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
         """Return the translated corpora with weights: in each direction, an epoch has `Recipe.ratio` times as many of
         their lines as pairs, but no line twice. A much smaller corpus gets a higher weight, so that it has lines."""
 
         def weight(corpus: Corpus) -> float:
-            wanted = self._recipe.ratio * sum(pair.visits for pair in pairs if pair.direction == corpus.direction)
+            wanted = self._recipe.ratio * sum(
+                pair.pairs_per_epoch for pair in pairs if pair.direction == corpus.direction
+            )
             usual = wanted / max(1, sum(other.lines for other in corpora if other.direction == corpus.direction))
             return min(1.0, max(usual, FEWEST_LINES / max(1, corpus.lines)))
 
-        return [replace(corpus, weight=_typed(weight(corpus))) for corpus in corpora]
+        return [replace(corpus, weight=_three_digits(weight(corpus))) for corpus in corpora]
 
     # Training -----------------------------------------------------------------------------------------------------
 
-    def _distil(self, pairs: list[Corpus], made: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
-        """Train one model on the teachers' translations of all source text, and on the back-translated pairs `made`."""
+    def _distil(self, pairs: list[Corpus], synthetic: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
+        """Train one model on the teachers' translations of all source text, and on the `synthetic` pairs."""
         purpose = "distil: translate by the teachers"
         taught = []
         for pair, text in zip(pairs, _sources(pairs), strict=True):
@@ -326,35 +343,35 @@ class _Planner:
                 if direction.source == text.language:
                     output = self._translate("teach", purpose, text, teachers, direction, is_teacher=True)
                     more.append(Corpus(text.path, output, text.lines, 1.0, direction))
-        more = self._weighted(pairs, more)
-        self._train("student", "distil: train one model", taught, [*made, *more], is_result=True)
+        more = self._with_weights(pairs, more)
+        self._train("student", "distil: train one model", taught, [*synthetic, *more], is_result=True)
 
     def _train(
         self,
         name: str,
         purpose: str,
         pairs: list[Corpus],
-        made: list[Corpus],
+        synthetic: list[Corpus],
         *,
         member: int = 0,
         is_reverse: bool = False,
         is_result: bool = False,
     ) -> Path:
-        directory = self._next(name)
+        directory = self._next_directory(name)
         model = directory / "model"
-        corpora = [*((pair.exchanged() for pair in pairs) if is_reverse else pairs), *made]
+        corpora = [*((pair.exchanged() for pair in pairs) if is_reverse else pairs), *synthetic]
         # The configuration counts its updates for the pairs as they were given.
-        given = zip(self._config.data.train, self._amounts.pairs, strict=True)
+        given = zip(self._config.data.train, self._line_counts.pairs, strict=True)
         usual = sum(corpus.weight * lines for corpus, lines in given)
-        factor = sum(corpus.visits for corpus in corpora) / max(1.0, usual)
+        factor = sum(corpus.pairs_per_epoch for corpus in corpora) / max(1.0, usual)
         config = training_config(
             self._config,
             corpora,
             model=model,
             seed=self._config.seed + member,
             factor=factor,
-            symbols=[self._tag] if self._tag and made else [],
-            sizes={} if is_reverse or not made else self._sizes,
+            symbols=[self._tag] if self._tag and synthetic else [],
+            sizes={} if is_reverse or not synthetic else self._sizes,
             is_reverse=is_reverse,
             is_result=is_result,
         )
@@ -362,9 +379,11 @@ class _Planner:
             directory,
             purpose,
             (),
-            inputs=files_read(config),
+            inputs=input_paths(config),
             outputs=(model,),
-            work=Work("train", visits(config, corpora), stored=sum(corpus.lines for corpus in corpora)),
+            work=Work(
+                "train", num_training_pairs(config, corpora), stored_lines=sum(corpus.lines for corpus in corpora)
+            ),
             config=config,
         )
         self._stages.append(replace(stage, arguments=("train", "--config", str(stage.config_path))))
@@ -381,6 +400,6 @@ def _texts_in(language: str, pair: TextPair, direction: Direction) -> list[str]:
     return [path for path, own in zip((pair.source, pair.target), direction, strict=True) if own == language]
 
 
-def _typed(weight: float) -> float:
+def _three_digits(weight: float) -> float:
     """Return a weight rounded to three significant digits, as a person would type it."""
     return float(f"{weight:.3g}")

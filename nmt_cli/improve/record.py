@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from nmt_cli.config.loader import differing_values, validate
+from nmt_cli.config.loader import differing_json_keys, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines
 from nmt_cli.experiment import Experiment
@@ -22,7 +22,7 @@ from nmt_cli.system.files import make_directory, remove_unfinished, sha256_of
 from nmt_cli.system.storage import write_json
 from nmt_cli.training.checkpoints import MODEL_FILE, Checkpoints
 
-FORMAT = 1
+FORMAT_VERSION = 1
 LOCK = ".improve.lock"
 PLAN = "plan.json"
 OPTIONS = {
@@ -33,7 +33,7 @@ OPTIONS = {
 Hashes = dict[str, str]
 
 
-class Ledger:
+class StageRecords:
     """The records in the directory of one `nmt improve`, with a cache of hashes, so that each file is read once."""
 
     def __init__(self, directory: Path) -> None:
@@ -55,7 +55,7 @@ class Ledger:
         """True if the resulting model and its record are complete."""
         return self.result_path.is_file() and (self.directory / "config.yaml").is_file()
 
-    def check_place(self, config: Config) -> None:
+    def check_result_directory(self, config: Config) -> None:
         """Refuse a directory that something else than `nmt improve` has made.
 
         Raises:
@@ -100,13 +100,13 @@ class Ledger:
                 "options of the first time, or choose another -o"
             )
         values = config.model_dump(mode="json")
-        recorded = _upgraded(plan.get("config", values))  # results of earlier versions do not have it
-        if keys := [key for key in differing_values(recorded, values) if key != "model_dir"]:
+        recorded = _upgrade_config(plan.get("config", values))  # results of earlier versions do not have it
+        if keys := [key for key in differing_json_keys(recorded, values) if key != "model_dir"]:
             raise InputError(
                 f"{self.directory}: was begun with another configuration; these keys differ: {', '.join(keys)}. Set "
                 "them back, or choose another -o"
             )
-        self._compare(plan["inputs"], "since `nmt improve` began", may_be_gone=self.is_finished)
+        self._check_unchanged(plan["inputs"], "since `nmt improve` began", may_be_gone=self.is_finished)
 
     def write_plan(self, config: Config, recipe: Recipe, stages: Sequence[Stage]) -> None:
         """Record the configuration, the options and the hashes of the files on which the stages depend."""
@@ -116,7 +116,7 @@ class Ledger:
         dev = [Path(path) for text in config.data.dev_sets for path in (text.source, text.target)]
         inputs = self.hashes([*given, *dev])
         values = {"config": config.model_dump(mode="json"), "recipe": asdict(recipe), "inputs": inputs}
-        write_json(self.plan_path, {"format": FORMAT, "directory": str(self.directory), **values})
+        write_json(self.plan_path, {"format": FORMAT_VERSION, "directory": str(self.directory), **values})
 
     def is_done(self, stage: Stage) -> bool:
         """Return whether a stage has finished.
@@ -131,7 +131,7 @@ class Ledger:
             raise InputError(
                 f"{stage.record_path}: belongs to another command ({record['command']}); choose another -o"
             )
-        self._compare({**record["inputs"], **record["outputs"]}, f"since stage {stage.name} finished")
+        self._check_unchanged({**record["inputs"], **record["outputs"]}, f"since stage {stage.name} finished")
         return True
 
     def write_record(self, stage: Stage, seconds: float) -> None:
@@ -146,13 +146,13 @@ class Ledger:
             "lines": {str(path): count_lines(path) for path in texts},
             "seconds": round(seconds, 1),
         }
-        write_json(stage.record_path, {"format": FORMAT, **values})
+        write_json(stage.record_path, {"format": FORMAT_VERSION, **values})
 
     def seconds(self, stage: Stage) -> float:
         """Return the seconds that the last attempt at a finished stage took."""
         return float(_read(stage.record_path)["seconds"])
 
-    def lines_made(self, stage: Stage) -> dict[Path, int]:
+    def output_line_counts(self, stage: Stage) -> dict[Path, int]:
         """Return the number of lines of each text that a finished stage made."""
         lines = _read(stage.record_path)["lines"]
         return {path: lines[str(path)] for path in stage.outputs if str(path) in lines}
@@ -171,7 +171,7 @@ class Ledger:
                     "name": stage.name,
                     "purpose": stage.purpose,
                     "command": stage.command.replace(f"{self.directory}/", ""),
-                    **{key: self._relative(record[key]) for key in ("inputs", "outputs", "lines")},
+                    **{key: self._relative_paths(record[key]) for key in ("inputs", "outputs", "lines")},
                 }
             )
         values = {
@@ -182,9 +182,9 @@ class Ledger:
             "model": str(chosen.relative_to(self.directory)),
             "models": [str(path.relative_to(self.directory)) for path in models],
         }
-        write_json(self.result_path, {"format": FORMAT, **values})
+        write_json(self.result_path, {"format": FORMAT_VERSION, **values})
 
-    def _relative(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _relative_paths(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {path.removeprefix(f"{self.directory}/"): value for path, value in values.items()}
 
     def hashes(self, paths: Sequence[Path]) -> Hashes:
@@ -201,7 +201,7 @@ class Ledger:
             self._hashes[key] = sha256_of(path)
         return self._hashes[key]
 
-    def _compare(self, recorded: Hashes, since: str, *, may_be_gone: bool = False) -> None:
+    def _check_unchanged(self, recorded: Hashes, since: str, *, may_be_gone: bool = False) -> None:
         changed = []
         for path, value in recorded.items():
             if not Path(path).exists():
@@ -224,9 +224,9 @@ class Provenance:
         try:
             return _read(self.path)
         except InputError as error:
-            raise self._damaged() from error
+            raise self._damaged_error() from error
 
-    def _damaged(self) -> InputError:
+    def _damaged_error(self) -> InputError:
         return InputError(
             f"{self.path}: is damaged. It only records what the model was made from: restore it from a backup, or "
             "delete it, and the model works"
@@ -244,7 +244,7 @@ class Provenance:
             dev = {name for one in (given if isinstance(given, list) else [given]) for name in one.values()}
             return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items() if name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
-            raise self._damaged() from error
+            raise self._damaged_error() from error
 
     def sections(self) -> dict[str, Any]:
         """Return sections for the report of `nmt inspect`: options, texts with hashes and lines, stages with commands.
@@ -270,7 +270,7 @@ class Provenance:
                 if value is not None or key == "sample"
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise self._damaged() from error
+            raise self._damaged_error() from error
         return {"improved with": recipe, "improved from": texts, "stages": {**stages, "model of": values["model"]}}
 
 
@@ -302,12 +302,12 @@ def _read(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}. Choose another -o") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
+    if not isinstance(values, dict) or values.get("format") != FORMAT_VERSION:
         raise InputError(f"{path}: is not a record of this version of `nmt improve`; choose another -o")
     return values
 
 
-def _upgraded(recorded: Any) -> Any:
+def _upgrade_config(recorded: Any) -> Any:
     """Return a recorded configuration with the keys that this version of the program has, and no others."""
     try:
         return validate(recorded, "plan").model_dump(mode="json")

@@ -13,7 +13,7 @@ from nmt_cli.config.schema import Config
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.files import atomic_directory, atomic_path, make_directory
-from nmt_cli.training.checkpoints import Ranked, read_meta, sign
+from nmt_cli.training.checkpoints import RankedCheckpoint, metric_sign, read_meta
 
 
 def best_of(models: Sequence[Path]) -> Path:
@@ -21,12 +21,12 @@ def best_of(models: Sequence[Path]) -> Path:
 
     def rank(model: Path) -> float:
         best = dev_score(model)
-        return -sign(best.metric) * best.value if best else math.inf
+        return -metric_sign(best.metric) * best.value if best else math.inf
 
     return min(models, key=rank)
 
 
-def dev_score(model: Path) -> Ranked | None:
+def dev_score(model: Path) -> RankedCheckpoint | None:
     """Return the best score of a model directory on its dev set; None without a dev set."""
     best = Experiment(model).checkpoints.index().best
     return best[0] if best else None
@@ -38,7 +38,7 @@ def dev_bleu(model: Path) -> float | None:
     return None if best is None else read_meta(Experiment(model).checkpoints.path_of(best.step))["metrics"].get("bleu")
 
 
-def score_before(config: Config) -> Ranked | None:
+def baseline_score(config: Config) -> RankedCheckpoint | None:
     """Return the dev score of the model that `nmt train` made with a configuration; None if it made none, or if that
     model has another dev set or another section `scoring`."""
     before = Experiment(Path(config.model_dir))

@@ -10,25 +10,29 @@ from pathlib import Path
 from nmt_cli.config.loader import dump_config
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.estimate import Speed, duration
-from nmt_cli.improve.record import Ledger, count_lines
+from nmt_cli.improve.record import StageRecords, count_lines
 from nmt_cli.improve.result import dev_bleu
 from nmt_cli.improve.stages import Stage
 from nmt_cli.system.console import is_quiet, log, warn
 from nmt_cli.system.errors import AlreadyReported, InputError, Interrupted, NmtError
 from nmt_cli.system.files import atomic_path, make_directory
 
-USELESS_BLEU = 1.0
+MIN_TEACHER_BLEU = 1.0
 """Dev BLEU below which a model is not worth learning from."""
 
 
 def run_stages(
-    planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Ledger, speed: Speed, *, workers: int | None = None
+    plan_stages: Callable[[Mapping[Path, int]], list[Stage]],
+    records: StageRecords,
+    speed: Speed,
+    *,
+    workers: int | None = None,
 ) -> None:
     """Run the stages that have not finished, in order.
 
     Args:
-        planned: returns all stages, given the number of lines of each text that stages have made so far.
-        ledger: the records of stages.
+        plan_stages: returns all stages, given the number of lines of each text that stages have made so far.
+        records: the records of stages.
         speed: the speed of this machine; it is corrected after each stage.
         workers: processes that translate; None for one for each core. Their number changes no translation, so it is not
             part of a stage's recorded command.
@@ -37,32 +41,32 @@ def run_stages(
         InputError: an input or output of a finished stage has changed.
         NmtError: a stage failed, or a signal ended it.
     """
-    stages = planned({})
-    done = [ledger.is_done(stage) for stage in stages]
+    stages = plan_stages({})
+    done = [records.is_done(stage) for stage in stages]
     if any(done):
         log(f"{sum(done)} of {len(stages)} stages have finished before")
     made: dict[Path, int] = {}
     for number, is_done in enumerate(done):
-        stages = planned(made)
+        stages = plan_stages(made)
         stage = stages[number]
         if is_done:
-            speed.learn(stage, ledger.seconds(stage))
-            made |= ledger.lines_made(stage)
+            speed.learn(stage, records.seconds(stage))
+            made |= records.output_line_counts(stage)
             continue
-        left = speed.left(stages[number:])
+        seconds_left = speed.seconds_left(stages[number:])
         log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {duration(speed.seconds(stage))}; "
-            f"all that is left: about {duration(left)}")  # fmt: skip
+            f"all that is left: about {duration(seconds_left)}")  # fmt: skip
         log(f"  {stage.command}")
         _prepare(stage)
         began = time.monotonic()
         received = _run(stage, workers)
         _refuse_empty_output(stage)
         _warn_of_poor_teacher(stage, stages[number + 1 :])
-        ledger.write_record(stage, time.monotonic() - began)
+        records.write_record(stage, time.monotonic() - began)
         speed.learn(stage, time.monotonic() - began)
-        made |= ledger.lines_made(stage)
+        made |= records.output_line_counts(stage)
         if received:
-            raise _stopped(received)
+            raise _interruption(received)
 
 
 def _refuse_empty_output(stage: Stage) -> None:
@@ -79,7 +83,7 @@ def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
     if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
         return
     bleu = dev_bleu(stage.outputs[0])
-    if bleu is not None and bleu < USELESS_BLEU:
+    if bleu is not None and bleu < MIN_TEACHER_BLEU:
         warn(
             f"stage {stage.name}: this model has {bleu:.2f} BLEU on the dev set, so its translations teach next "
             "to nothing, and a model that learns from them may be worse than one without them. Add pairs or "
@@ -108,7 +112,7 @@ def _run(stage: Stage, workers: int | None) -> int:
     if code == 0:
         return child.received
     if child.received:
-        raise _stopped(child.received)
+        raise _interruption(child.received)
     if code < 0:
         name = signal.Signals(-code).name
         raise NmtError(
@@ -121,5 +125,5 @@ def _run(stage: Stage, workers: int | None) -> int:
     )
 
 
-def _stopped(number: int) -> Interrupted:
+def _interruption(number: int) -> Interrupted:
     return Interrupted("stopped; run the same command again to resume", number)

@@ -20,7 +20,7 @@ class Work:
     kind: Literal["clean", "train", "translate"]
     lines: float
     """Lines or pairs that are read; in training, all that the epochs go through."""
-    stored: float = 0.0
+    stored_lines: float = 0.0
     """Lines or pairs that the stage writes to the disk."""
     rows: int = 1
     """In translation, the number of prefixes that the search keeps, times the number of models."""

@@ -27,13 +27,13 @@ class Corpus:
     alignment: str | None = None
 
     @property
-    def visits(self) -> float:
+    def pairs_per_epoch(self) -> float:
         """Number of pairs that one epoch reads of this corpus."""
         return self.lines * self.weight
 
     def exchanged(self) -> Corpus:
         """Return the corpus with source and target exchanged, and without its alignment."""
-        return Corpus(self.target, self.source, self.lines, self.weight, self.direction.exchanged)
+        return Corpus(self.target, self.source, self.lines, self.weight, self.direction.reverse_direction)
 
 
 def training_config(
@@ -81,7 +81,7 @@ def training_config(
     return validate(values, str(model))
 
 
-def files_read(config: Config) -> tuple[Path, ...]:
+def input_paths(config: Config) -> tuple[Path, ...]:
     """Return the paths that a training reads: texts, alignments, pretrained vectors, and the run in `init_from`."""
     texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
     links = [corpus.alignment for corpus in config.data.train]
@@ -89,17 +89,17 @@ def files_read(config: Config) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(path) for path in (*texts, *links, *begins) if path is not None))
 
 
-def visits(config: Config, corpora: Sequence[Corpus]) -> float:
+def num_training_pairs(config: Config, corpora: Sequence[Corpus]) -> float:
     """Return the number of pairs that a training reads in all epochs together, if nothing ends it early."""
-    an_epoch = sum(corpus.visits for corpus in corpora)
+    an_epoch = sum(corpus.pairs_per_epoch for corpus in corpora)
     training = config.training
-    pairs_a_step = training.batch_size / (PIECES_A_LINE if training.batch_type == "tokens" else 1)
+    pairs_per_step = training.batch_size / (PIECES_PER_LINE if training.batch_type == "tokens" else 1)
     limits = [training.max_epochs * an_epoch] if training.max_epochs is not None else []
-    limits += [training.max_steps * pairs_a_step] if training.max_steps is not None else []
+    limits += [training.max_steps * pairs_per_step] if training.max_steps is not None else []
     return min(limits)
 
 
-PIECES_A_LINE = 20
+PIECES_PER_LINE = 20
 """Approximate number of target pieces of a pair, to estimate the pairs of an update whose size is given in pieces."""
 
 
@@ -149,7 +149,7 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
-def covers(run: Path, directions: Sequence[Direction]) -> bool:
+def has_all_directions(run: Path, directions: Sequence[Direction]) -> bool:
     """Return whether the model of a run has several directions, with all of `directions` among them."""
     origin = Experiment(run)
     if not origin.config_path.is_file():  # as whoever trains will say
@@ -162,7 +162,7 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
     """Exchange source and target in the values of a configuration, except in the training corpora, where they are
     exchanged already."""
     data, pretrained, training = values["data"], values["model"]["pretrained"], values["training"]
-    directions = [direction.exchanged for direction in config.data.directions]
+    directions = [direction.reverse_direction for direction in config.data.directions]
     values["name"] = f"{values['name']}-reverse"
     for text in (data, *_listed(data["dev"])):
         text["source_lang"], text["target_lang"] = text["target_lang"], text["source_lang"]
@@ -170,10 +170,10 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
         dev["source"], dev["target"] = dev["target"], dev["source"]
     pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
     if training["early_stopping_direction"] is not None:
-        chosen = next(one for one in directions if str(one.exchanged) == training["early_stopping_direction"])
+        chosen = next(one for one in directions if str(one.reverse_direction) == training["early_stopping_direction"])
         training["early_stopping_direction"] = str(chosen)
     origin = training["init_from"]
-    if origin is not None and not covers(Path(origin), directions):
+    if origin is not None and not has_all_directions(Path(origin), directions):
         training["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
         # Several directions are scored by their languages.

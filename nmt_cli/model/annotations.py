@@ -30,7 +30,7 @@ class Memory(NamedTuple):
     """The embedded source pieces, if the model has a lexical model, which needs them."""
     rows: int = 1
     """Number of consecutive rows of a decoder that attend to each source; more than one only in a beam search."""
-    hidden_NS: Tensor | None = None
+    masked_NS: Tensor | None = None
     """True at source positions to which a row of the decoder must not attend; None if there are none."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
@@ -69,4 +69,4 @@ class Memory(NamedTuple):
     def valid_for(self, num_rows: int) -> Tensor:
         """Return a mask (N, S), True at positions to which each decoder row may attend: pieces that are not hidden."""
         valid_NS = self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
-        return valid_NS if self.hidden_NS is None else valid_NS & ~self.hidden_NS
+        return valid_NS if self.masked_NS is None else valid_NS & ~self.masked_NS

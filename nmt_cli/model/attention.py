@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from nmt_cli.model.annotations import Memory
 from nmt_cli.ops.additive import AdditiveEnergies
-from nmt_cli.ops.attend import InnerProducts, WeightedSums, bmm
+from nmt_cli.ops.attention_products import InnerProducts, WeightedSums, bmm
 from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.ops.matmul import Linear, full_precision
 
@@ -26,7 +26,7 @@ AttentionState = tuple[Tensor, ...]
 """The tensors that an attention remembers between steps; each begins with the batch dimension."""
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """The result of one attention step."""
 
     context_BC: Tensor
@@ -37,7 +37,7 @@ class Attended(NamedTuple):
     state: AttentionState
 
 
-AttentionStep = Callable[[Tensor, AttentionState], Attended]
+AttentionStep = Callable[[Tensor, AttentionState], AttentionOutput]
 """One step of attention: a function from query (B, H) and state to context, weights and the next state."""
 Energies = Callable[..., Tensor]
 """A function from a query (B, H) to energies (B, S). For the additive score it has a second argument, `extra_BSA`."""
@@ -47,7 +47,7 @@ class Attention(Protocol):
     """The interface of all attentions."""
 
     context_size: int
-    shares_sources: bool
+    can_share_sources: bool
     """True if `unroll` accepts a memory in which several rows attend to one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ Score = AdditiveScore | DotScore
 class GlobalAttention(nn.Module):
     """A softmax over the whole source, with any score; it has no state."""
 
-    shares_sources = True
+    can_share_sources = True
 
     def __init__(self, score: Score, annotation_size: int) -> None:
         super().__init__()
@@ -168,9 +168,9 @@ class GlobalAttention(nn.Module):
         energies = self.score.unroll(memory.keys_BSA, memory.valid_BS, memory.rows)
         weighted_sum = WeightedSums(memory.states_BSC, memory.rows)
 
-        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> AttentionOutput:
             weights_BS = masked_softmax(energies(query_BH), memory.valid_for(query_BH.shape[0]))
-            return Attended(weighted_sum(weights_BS), weights_BS, state)
+            return AttentionOutput(weighted_sum(weights_BS), weights_BS, state)
 
         return attend
 
@@ -183,7 +183,7 @@ class LocalAttention(nn.Module):
     0.
     """
 
-    shares_sources = False
+    can_share_sources = False
 
     def __init__(self, score: Score, query_size: int, annotation_size: int, *, window: int, predictive: bool) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class LocalAttention(nn.Module):
         last_B = (memory.valid_BS.sum(dim=1) - 1).clamp(min=0)
         positions_S = torch.arange(memory.valid_BS.shape[1], device=memory.valid_BS.device)
 
-        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> AttentionOutput:
             (step_B,) = state
             energy_BS = energies(query_BH)
             centre_B = self._centre(query_BH, step_B, last_B).to(energy_BS.dtype)
@@ -214,7 +214,7 @@ class LocalAttention(nn.Module):
             weights_BS = masked_softmax(energy_BS, valid_BS & (distance_BS.abs() <= self.window))
             if self.position is not None:
                 weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self.window / 2) ** 2))
-            return Attended(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
+            return AttentionOutput(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
 
         return attend
 
@@ -237,7 +237,7 @@ class LocationAttention(nn.Module):
     softmax.
     """
 
-    shares_sources = False
+    can_share_sources = False
 
     def __init__(
         self, score: AdditiveScore, annotation_size: int, *, size: int, filters: int, filter_width: int,
@@ -260,14 +260,14 @@ class LocationAttention(nn.Module):
         energies = self.score.unroll(memory.keys_BSA, memory.valid_BS)
         weighted_sum = WeightedSums(memory.states_BSC)
 
-        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> AttentionOutput:
             (previous_BS,) = state
             valid_BS = memory.valid_for(query_BH.shape[0])
             with full_precision(query_BH):
                 features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
                 located_BSA = self.location(features_BSF)
             weights_BS = self._weights(energies(query_BH, located_BSA) * self.sharpening, valid_BS)
-            return Attended(weighted_sum(weights_BS), weights_BS, (weights_BS,))
+            return AttentionOutput(weighted_sum(weights_BS), weights_BS, (weights_BS,))
 
         return attend
 
@@ -283,7 +283,7 @@ class CoverageAttention(nn.Module):
     source position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
     """
 
-    shares_sources = False
+    can_share_sources = False
 
     def __init__(
         self, score: AdditiveScore, query_size: int, annotation_size: int, *, size: int, units: int | None = None
@@ -312,7 +312,7 @@ class CoverageAttention(nn.Module):
         energies = self.score.unroll(keys_BSA, memory.valid_BS)
         weighted_sum = WeightedSums(memory.states_BSC)
 
-        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> AttentionOutput:
             (coverage_BSN,) = state
             with full_precision(query_BH):
                 energy_BS = energies(query_BH, self.coverage(coverage_BSN))
@@ -323,7 +323,7 @@ class CoverageAttention(nn.Module):
                 else:
                     seen_BSN = self.update(torch.cat([coverage_BSN, weights_BS.unsqueeze(-1)], dim=-1))
                     coverage_BSN = torch.tanh(seen_BSN + update_keys_BSN + self.update_query(query_BH).unsqueeze(1))
-            return Attended(context_BC, weights_BS, (coverage_BSN,))
+            return AttentionOutput(context_BC, weights_BS, (coverage_BSN,))
 
         return attend
 
@@ -334,7 +334,7 @@ class MultiheadAttention(nn.Module):
     A value projection commutes with the weighted sum, so it is applied once a step to the joined contexts of the heads.
     """
 
-    shares_sources = False
+    can_share_sources = False
 
     def __init__(self, query_size: int, annotation_size: int, *, size: int, heads: int) -> None:
         super().__init__()
@@ -351,14 +351,14 @@ class MultiheadAttention(nn.Module):
         return ()
 
     def unroll(self, memory: Memory) -> AttentionStep:
-        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> AttentionOutput:
             query_BA = self.query(query_BH).to(query_BH.dtype)
             with full_precision(query_BH):
                 energy_BMS = additive_energies(query_BA, memory.keys_BSA, self.v).transpose(1, 2)
                 weights_BMS = masked_softmax(energy_BMS, memory.valid_for(query_BH.shape[0]).unsqueeze(1))
                 contexts_BX = bmm(weights_BMS, memory.states_BSC).flatten(1)
             context_BC = self.mix(contexts_BX).to(query_BH.dtype)
-            return Attended(context_BC, weights_BMS.mean(dim=1), state)
+            return AttentionOutput(context_BC, weights_BMS.mean(dim=1), state)
 
         return attend
 
@@ -367,7 +367,7 @@ class NoAttention(nn.Module):
     """Replaces attention in a plain encoder-decoder: the context is a fixed source vector at every step (Cho et al.,
     2014), or there is none after the first state (Sutskever et al., 2014). All weights are zeros."""
 
-    shares_sources = False
+    can_share_sources = False
 
     def __init__(self, annotation_size: int, *, every_step: bool) -> None:
         super().__init__()
@@ -382,4 +382,4 @@ class NoAttention(nn.Module):
     def unroll(self, memory: Memory) -> AttentionStep:
         context_BC = memory.final_BC[:, : self.context_size]
         weights_BS = torch.zeros_like(memory.states_BSC[:, :, 0])
-        return lambda query_BH, state: Attended(context_BC, weights_BS, state)  # noqa: ARG005
+        return lambda query_BH, state: AttentionOutput(context_BC, weights_BS, state)  # noqa: ARG005

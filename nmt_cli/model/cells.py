@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, sigmoid_of_all, total
+from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, batch_invariant_sigmoid, gate_norm, sum_terms
 from nmt_cli.ops.gru import gru_step
 from nmt_cli.ops.loop_product import LoopModule
 
-Update = Callable[[Gates, Tensor], Tensor]
+CellStep = Callable[[Gates, Tensor], Tensor]
 """A step of a cell: a function from the gate terms of the inputs and the previous state (B, X) to the next state."""
 
 
@@ -51,11 +51,11 @@ class RecurrentCell(LoopModule):
         self.gates_size = self.num_gates * hidden_size
         self.state_size = hidden_size * {"gru": 1, "lstm": 2}[rnn_type]
         self.weight = nn.Parameter(torch.empty(*directions, hidden_size, self.gates_size))
-        self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(directions), self.gates_size))
+        self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_leading_dimensions(directions), self.gates_size))
         self.norm = GateNorm(self.num_gates, hidden_size, directions) if layer_norm else None
         self.cell_norm = GateNorm(1, hidden_size, directions) if layer_norm and rnn_type == "lstm" else None
 
-    def unroll(self, dropout_BH: Tensor | None = None) -> Update:
+    def unroll(self, dropout_BH: Tensor | None = None) -> CellStep:
         """Return the function from the gate terms of the inputs (B, G) and the state (B, X) to the next state.
 
         Call `unroll` again for each loop. `dropout_BH` is one mask on h for all steps of a sentence (Gal & Ghahramani,
@@ -72,9 +72,9 @@ class RecurrentCell(LoopModule):
         return step
 
     def _lstm_step(self, inputs: Gates, recurrent: GateTerm, state_BX: Tensor) -> Tensor:
-        input_gate, forget_gate, output_gate, proposal = total((*inputs, recurrent)).chunk(4, dim=-1)
+        input_gate, forget_gate, output_gate, proposal = sum_terms((*inputs, recurrent)).chunk(4, dim=-1)
         # The forget gate begins open (Gers et al., 2000): its bias starts at 0 here, so 1 is added.
-        kept = sigmoid_of_all(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
+        kept = batch_invariant_sigmoid(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
         cell = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(proposal))
         shown = cell if self.cell_norm is None else self.cell_norm(cell)
         return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
@@ -99,7 +99,9 @@ class InputProjection(LoopModule):
         # The matrices of all directions stand in one tensor, so that one batched product serves them.
         self.weight = nn.Parameter(torch.empty(*cell.directions, input_size, cell.gates_size))
         # The bias of the normalisation does the work of this one.
-        self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(cell.directions), cell.gates_size))
+        self.bias = (
+            None if layer_norm else nn.Parameter(torch.zeros(*_leading_dimensions(cell.directions), cell.gates_size))
+        )
         self.norm = GateNorm(cell.num_gates, cell.hidden_size, cell.directions) if layer_norm else None
         self.num_gates = cell.num_gates
 
@@ -139,7 +141,7 @@ def _affine(norm: GateNorm | None, bias: nn.Parameter | None) -> GateAffine:
     return GateAffine(None, bias)
 
 
-def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:
+def _leading_dimensions(directions: tuple[int, ...]) -> tuple[int, ...]:
     """Return the leading dimensions of a bias: (D, 1) with directions, to be added to (D, B, G), else none."""
     return (*directions, *(1 for _ in directions))
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt_cli.model.annotations import Memory
-from nmt_cli.model.attention import Attended, Attention, AttentionState
+from nmt_cli.model.attention import Attention, AttentionOutput, AttentionState
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.ops.attend import WeightedSums
+from nmt_cli.model.dropout import Noise, apply_dropout, dropout_mask
+from nmt_cli.ops.attention_products import WeightedSums
 from nmt_cli.ops.gates import Gates
 from nmt_cli.ops.matmul import Linear
 
@@ -65,7 +65,7 @@ class DecoderState(NamedTuple):
         )
 
 
-class Decoded(NamedTuple):
+class DecoderOutput(NamedTuple):
     """The decoder's output for T target positions."""
 
     readout_BTR: Tensor
@@ -85,9 +85,9 @@ class StepOutput(NamedTuple):
     state: DecoderState
 
 
-Step = Callable[[Gates, DecoderState], StepOutput]
+RecurrenceStep = Callable[[Gates, DecoderState], StepOutput]
 """A function from the projected target piece and the state to the output of this step."""
-Masks = tuple[Tensor | None, ...]
+DropoutMasks = tuple[Tensor | None, ...]
 """The dropout mask (B, H) of every layer, the same at all steps."""
 
 
@@ -104,7 +104,7 @@ class Recurrence(nn.Module):
         num_steps, batch, _ = inputs_TBE.shape
         return self.input.steps(inputs_TBE.flatten(0, 1), [batch] * num_steps)
 
-    def unroll(self, memory: Memory, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: DropoutMasks) -> RecurrenceStep:
         """Return the function that does one step over this memory; `dropout` has the mask (B, H) of each layer."""
         raise NotImplementedError
 
@@ -121,7 +121,9 @@ class UpperLayers(nn.Module):
             InputProjection(hidden_size, cast(RecurrentCell, cell), layer_norm=layer_norm) for cell in self.cells
         )
 
-    def unroll(self, dropout: Masks) -> Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
+    def unroll(
+        self, dropout: DropoutMasks
+    ) -> Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
         """Return a function from the hidden units of the layer below (B, H) and the states (B, X) of these layers to
         the hidden units of the top layer and the new states."""
         cells = [cast(RecurrentCell, cell) for cell in self.cells]
@@ -155,7 +157,7 @@ class BahdanauRecurrence(Recurrence):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
-    def unroll(self, memory: Memory, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: DropoutMasks) -> RecurrenceStep:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         attend, add_context = self.attention.unroll(memory), self.context.unroll()
 
@@ -188,7 +190,7 @@ class ConditionalRecurrence(Recurrence):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
-    def unroll(self, memory: Memory, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: DropoutMasks) -> RecurrenceStep:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         attend, add_context = self.attention.unroll(memory), self.context.unroll()
         update_with_context = self.context_cell.unroll(dropout[0])
@@ -220,7 +222,7 @@ class LuongRecurrence(Recurrence):
         self.attentional = Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
-    def unroll(self, memory: Memory, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: DropoutMasks) -> RecurrenceStep:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         attend = self.attention.unroll(memory)
         add_feed = self.feed.unroll() if self.feed is not None else None
@@ -230,7 +232,7 @@ class LuongRecurrence(Recurrence):
                 projected = projected + add_feed(state.feed[0])
             first_BX = update(projected, state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
-            attended: Attended = attend(hidden_BH, state.attention)
+            attended: AttentionOutput = attend(hidden_BH, state.attention)
             joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
             attentional_BR = torch.tanh(self.attentional(joined).to(hidden_BH.dtype))
             feed = (attentional_BR,) if add_feed is not None else ()
@@ -311,13 +313,17 @@ class Decoder(nn.Module):
         feed = (memory.final_BC.new_zeros(memory.final_BC.shape[0], self._readout_size),) if feeds else ()
         return DecoderState(self.initial(memory), feed, self.attention.initial_state(memory))
 
-    def forward(self, inputs_BTE: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
+    def forward(
+        self, inputs_BTE: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None
+    ) -> DecoderOutput:
         """Return readout, attention weights and last state for T embedded target pieces after `state`.
 
         This is teacher forcing in training, and one step of a search with T = 1. Without `noise` nothing is dropped."""
         batch = inputs_BTE.shape[0]
         hidden_size = self.recurrence.cell.hidden_size
-        masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)
+        masks = tuple(
+            dropout_mask(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers
+        )
         step = self.recurrence.unroll(memory, masks)
         outputs = []
         for projected in self.recurrence.project(inputs_BTE.transpose(0, 1)):
@@ -331,4 +337,4 @@ class Decoder(nn.Module):
         else:
             contexts_BTC = torch.stack([output.context_BC for output in outputs], dim=1)
             readout_BTR = self.readout(hidden_BTH, inputs_BTE, contexts_BTC)
-        return Decoded(dropped(readout_BTR, self._readout_dropout, noise), weights_BTS, state)
+        return DecoderOutput(apply_dropout(readout_BTR, self._readout_dropout, noise), weights_BTS, state)

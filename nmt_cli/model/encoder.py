@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.ops.reading import Reading, reading_of
-from nmt_cli.ops.reverse import reversed_in_time
+from nmt_cli.model.dropout import Noise, apply_dropout, dropout_mask
+from nmt_cli.ops.reverse import reverse_sequence
+from nmt_cli.ops.step_layout import StepLayout, step_layout
 
 
-class Encoded(NamedTuple):
+class EncoderOutput(NamedTuple):
     """The output of the encoder or of one of its layers."""
 
     states_BSC: Tensor
@@ -36,19 +36,19 @@ class EncoderLayer(nn.Module):
         self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,))
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
-    def forward(self, inputs_BSI: Tensor, reading: Reading, dropout_DBH: Tensor | None) -> Encoded:
+    def forward(self, inputs_BSI: Tensor, layout: StepLayout, dropout_DBH: Tensor | None) -> EncoderOutput:
         """Return the annotations of this layer and its last states; `dropout_DBH` is one mask for all steps.
 
         ->h_t = f(x_t, ->h_{t-1}) and <-h_t = f(x_t, <-h_{t+1}) (Bahdanau et al., 2015, A.2.1)."""
-        inputs_DNI = reading.rows_of_steps(inputs_BSI, self.directions)
-        state_DBX = inputs_BSI.new_zeros(self.directions, reading.counts[0], self.cell.state_size)
+        inputs_DNI = layout.rows_of_steps(inputs_BSI, self.directions)
+        state_DBX = inputs_BSI.new_zeros(self.directions, layout.counts[0], self.cell.state_size)
         step = self.cell.unroll(dropout_DBH)
         states = []
-        for projected, count in zip(self.projection.steps(inputs_DNI, reading.counts), reading.counts, strict=True):
+        for projected, count in zip(self.projection.steps(inputs_DNI, layout.counts), layout.counts, strict=True):
             going_on_DBX = state_DBX if count == state_DBX.shape[1] else state_DBX[:, :count]
             state_DBX = step(projected, going_on_DBX)
             states.append(self.cell.output(state_DBX))
-        return Encoded(*reading.annotations(states))
+        return EncoderOutput(*layout.annotations(states))
 
 
 class Encoder(nn.Module):
@@ -85,7 +85,7 @@ class Encoder(nn.Module):
         self.reverse_source = reverse_source
         self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
 
-    def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
+    def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> EncoderOutput:
         """Return the annotations (B, S, C) and the last states (B, C); `valid_BS` is False on padding.
 
         The annotations are in the order of the source, also with `reverse_source`. Without `noise` nothing is dropped.
@@ -93,16 +93,16 @@ class Encoder(nn.Module):
         lengths_B = valid_BS.sum(dim=1)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)
         reversal_BS = torch.where(valid_BS, lengths_B.unsqueeze(1) - 1 - positions_BS, positions_BS)
-        reading = reading_of(lengths_B, reversal_BS, drops=noise is not None)
-        inputs = reversed_in_time(embedded_BSE, reversal_BS) if self.reverse_source else embedded_BSE
-        encoded = Encoded(inputs, inputs)
+        layout = step_layout(lengths_B, reversal_BS, has_dropout=noise is not None)
+        inputs = reverse_sequence(embedded_BSE, reversal_BS) if self.reverse_source else embedded_BSE
+        encoded = EncoderOutput(inputs, inputs)
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)
             shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
-            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
+            dropout = dropout_mask(noise, shape, self._recurrent_dropout, inputs)
             # Only what enters the layer is dropped; what goes around it stays whole.
-            entering = dropped(inputs, self._recurrent_dropout, noise) if index > 0 else inputs
-            encoded = layer(entering, reading, dropout)
+            entering = apply_dropout(inputs, self._recurrent_dropout, noise) if index > 0 else inputs
+            encoded = layer(entering, layout, dropout)
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
-        states_BSC = reversed_in_time(inputs, reversal_BS) if self.reverse_source else inputs
-        return Encoded(dropped(states_BSC, self._annotation_dropout, noise), encoded.final_BC)
+        states_BSC = reverse_sequence(inputs, reversal_BS) if self.reverse_source else inputs
+        return EncoderOutput(apply_dropout(states_BSC, self._annotation_dropout, noise), encoded.final_BC)

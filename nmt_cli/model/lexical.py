@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.annotations import Memory
-from nmt_cli.ops.attend import bmm, weighted_sum
+from nmt_cli.ops.attention_products import bmm, weighted_sum
 from nmt_cli.ops.matmul import Linear, full_precision
 
 

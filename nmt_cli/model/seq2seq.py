@@ -14,21 +14,21 @@ from torch.nn import functional as F
 
 from nmt_cli.model.annotations import Memory
 from nmt_cli.model.attention import NoAttention
-from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
+from nmt_cli.model.decoder import Decoder, DecoderOutput, DecoderState
+from nmt_cli.model.dropout import Noise, apply_dropout, dropout_mask
 from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.lexical import LexicalModel
-from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.ops.matmul import Product, linear
+from nmt_cli.ops.matmul import LinearMap, linear
 
 
-class OutputProduct(Protocol):
+class OutputProjection(Protocol):
     """The product of readout and output matrix, in another precision or layout than that of the parameters."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits (N, V) of readouts (N, R)."""
         ...
 
-    def columns(self, outputs: Tensor) -> Product:
+    def columns(self, outputs: Tensor) -> LinearMap:
         """Return a function from readouts (N, R) to the logits (N, U) of the pieces `outputs` (U)."""
         ...
 
@@ -67,7 +67,7 @@ class Seq2Seq(nn.Module):
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
         self.lexical = LexicalModel(embedding_size) if lexical_model else None
-        self.output_replacement: OutputProduct | None = None
+        self.output_replacement: OutputProjection | None = None
         self._embedding_dropout = embedding_dropout
         self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
 
@@ -86,17 +86,20 @@ class Seq2Seq(nn.Module):
         for_lexical = None if self.lexical is None else embedded_BSE
         return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC, for_lexical)
 
-    def start(self, memory: Memory) -> DecoderState:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """Return the decoder's state before the first target piece, with one row for each source."""
         return self.decoder.initial_state(memory)
 
-    def decode(self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
+    def decode(
+        self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None
+    ) -> DecoderOutput:
         """Return readouts (B, T, R), attention weights and last state for T target pieces after `state`.
 
-        From `start` on, the first input is <s>. The readout at t, given to `logits`, predicts the piece after input t.
+        From `initial_state` on, the first input is <s>. The readout at t, given to `logits`, predicts the piece after
+        input t.
         """
         embedded_BTE = self._embed(self.target_embedding, inputs_BT, self._target_word_dropout, noise)
-        decoded: Decoded = self.decoder(embedded_BTE, memory, state, noise)
+        decoded: DecoderOutput = self.decoder(embedded_BTE, memory, state, noise)
         if self.lexical is None:
             return decoded
         return decoded._replace(readout_BTR=decoded.readout_BTR + self.lexical(decoded.weights_BTS, memory))
@@ -107,13 +110,13 @@ class Seq2Seq(nn.Module):
             return self.output_replacement(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)
 
-    def logits_of(self, pieces_U: Tensor) -> Product:
+    def logits_of(self, pieces_U: Tensor) -> LinearMap:
         """Return a function from readouts (N, R) to the logits (N, U) of the pieces `pieces_U` alone."""
         if self.output_replacement is not None:
             return self.output_replacement.columns(pieces_U)
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:
-        embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise)
-        mask = mask_for(noise, (*ids_BT.shape, 1), word_dropout, embedded_BTE)
+        embedded_BTE = apply_dropout(F.embedding(ids_BT, table), self._embedding_dropout, noise)
+        mask = dropout_mask(noise, (*ids_BT.shape, 1), word_dropout, embedded_BTE)
         return embedded_BTE if mask is None else embedded_BTE * mask

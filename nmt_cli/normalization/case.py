@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.normalization.sentence_ends import ends_sentence
 from nmt_cli.normalization.step import RestoringStep
-from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.normalization.word_case import Truecaser
 from nmt_cli.text.edits import Change
 from nmt_cli.text.letters import upper
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 _WORD = re.compile(r"\S+")
@@ -28,7 +28,7 @@ class Case(RestoringStep):
     name = "case"
 
     def __init__(
-        self, profile: TextProfile, words: WordCase, *, source_lang: str, target_lang: str, code: re.Pattern[str]
+        self, profile: TextProfile, words: Truecaser, *, source_lang: str, target_lang: str, code: re.Pattern[str]
     ) -> None:
         """Write words in the case that `words` says is usual; words of translations in which `code` is found stay."""
         self._words, self._languages, self._code = words, (source_lang, target_lang), code
@@ -36,39 +36,47 @@ class Case(RestoringStep):
 
     def read(self, line: Line) -> Line:
         """Return the line in usual case, with a record of the case in which its translation is to be written."""
-        plain = line.plain()
-        recases = self._words.is_uninformative(plain)
-        changes = list(self._changes(line, plain, recases=recases)) if recases or self._words.is_odd(plain) else []
+        plain_text = line.plain_text()
+        recases = self._words.has_uninformative_case(plain_text)
+        changes = (
+            list(self._changes(line, plain_text, recases=recases))
+            if recases or self._words.has_odd_word(plain_text)
+            else []
+        )
         case = None
-        if self._words.is_in_capitals(plain):
+        if self._words.is_in_capitals(plain_text):
             case = _CAPITALS
         elif self._words.is_capitalised_word(line.text):
             case = _CAPITAL
-        return line.changed(self.name, changes, case)
+        return line.apply_step(self.name, changes, case)
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that write the translation in capitals, or with a capital, as its line was written.
 
         After a prefix, only the translation of a line in capitals changes, and only if the prefix has no small letters.
         """
-        begun = found.text[: found.begun]
+        begun = translation.text[: translation.begun]
         if undo.data == _CAPITALS and not any(map(str.islower, begun.replace("ß", ""))):
-            spans = [word.span() for word in _WORD.finditer(found.text, found.begun) if not self._code.search(word[0])]
-        elif undo.data == _CAPITAL and not begun and (first := _FIRST_LETTER.match(found.text)):
+            spans = [
+                word.span()
+                for word in _WORD.finditer(translation.text, translation.begun)
+                if not self._code.search(word[0])
+            ]
+        elif undo.data == _CAPITAL and not begun and (first := _FIRST_LETTER.match(translation.text)):
             spans = [first.span(1)]
         else:
             return []
-        return [self._raised(found.text, begin, end) for begin, end in spans]
+        return [self._uppercase_change(translation.text, begin, end) for begin, end in spans]
 
-    def _raised(self, text: str, begin: int, end: int) -> Change:
+    def _uppercase_change(self, text: str, begin: int, end: int) -> Change:
         capitals = upper(text[begin:end], self._languages[1])
         return Change(begin, end, capitals, one_to_one=len(capitals) == end - begin)
 
-    def _changes(self, line: Line, plain: str, *, recases: bool) -> Iterator[Change]:
-        begins = has_beginnings = self._begins_with_capital and not self._words.is_word(plain)
+    def _changes(self, line: Line, plain_text: str, *, recases: bool) -> Iterator[Change]:
+        begins = has_beginnings = self._begins_with_capital and not self._words.is_word(plain_text)
         for match in line.words():
             word, (begin, end) = match[0], match.span()
-            cased = self._words.usual(word, begins=begins, every_word=recases)
+            cased = self._words.truecase(word, begins=begins, every_word=recases)
             if len(cased) != len(word):  # a letter may become two, as in Turkish
                 yield from [Change(begin, end, cased)] if line.is_free(begin, end) else ()
             elif line.is_free(begin, end):

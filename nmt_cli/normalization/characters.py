@@ -26,13 +26,13 @@ class Characters(Step):
 
     def read(self, line: Line) -> Line:
         """Return the line in the characters of the training text."""
-        return line if self._known.has_all(line.text) else line.changed(self.name, self._changes(line))
+        return line if self._known.has_all(line.text) else line.apply_step(self.name, self._changes(line))
 
     def _changes(self, line: Line) -> Iterator[Change]:
         for word in _BLANKS_OR_WORD.finditer(line.text):
             if self._known.has_all(word[0]):
                 continue
-            opens = True
+            is_opening = True
             for cluster in _CLUSTER.finditer(line.text, *word.span()):
                 begin, end = cluster.span()
                 if begin == end:
@@ -41,8 +41,8 @@ class Characters(Step):
                     line.text[max(begin - 1, word.start()) : begin],
                     line.text[end : min(end + 1, word.end())],
                 )
-                read = self._known.equivalent(cluster[0], opens=opens)
-                opens = opens and not any(map(str.isalnum, cluster[0]))
+                read = self._known.equivalent(cluster[0], is_opening=is_opening)
+                is_opening = is_opening and not any(map(str.isalnum, cluster[0]))
                 is_between = before.isalpha() and after.isalpha()
                 if cluster[0] in "—―" and is_between and read in DASHES and read not in "—―":
                     read = f" {read} "  # a hyphen would make one word of two

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from nmt_cli.normalization.conventions import (
-    ALWAYS,
+    AMBIGUOUS_CONVENTIONS,
     BRACE_FLAGS,
+    CHARACTER_REFERENCE,
     DIRECTIVE,
-    FLAGGED,
-    HABIT,
-    LINE_ENDS,
+    FLAGGED_CONVENTIONS,
+    LINE_BREAK_TAGS,
     NUMBERED_FLAGS,
     PAGE_OR_MAIL,
     PRINTF_IN_TEXT,
-    REFERENCE,
+    UNAMBIGUOUS_CONVENTIONS,
     WORD_WITH_ACCELERATOR,
     Convention,
 )
@@ -39,7 +39,7 @@ _WINDOW, _OVERLAP = 100_000, 5_000
 _MAX_BRACES = 4000
 _SIGNS = frozenset("%{<>[`*$_@\\|:&!~/+-")
 """Signs of which every code contains at least one."""
-Each = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
+IteratorWrapper = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
 
 
 class _Table:
@@ -57,7 +57,7 @@ class _Table:
         return int(found.lastgroup[3:])
 
 
-ACCELERATORS = frozenset(row.name for row in HABIT if row.kind is CodeKind.ACCELERATOR)
+ACCELERATORS = frozenset(row.name for row in AMBIGUOUS_CONVENTIONS if row.kind is CodeKind.ACCELERATOR)
 """The names of the conventions of accelerators."""
 
 
@@ -72,8 +72,8 @@ def _table(finder: CodeFinder) -> _Table:
 
 
 @cache
-def _habits() -> _Table:
-    return _Table(HABIT)
+def _ambiguous_table() -> _Table:
+    return _Table(AMBIGUOUS_CONVENTIONS)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class CodeFinder:
     formats: frozenset[str] = frozenset()
     """Flags of gettext that name a programming language, such as `c-format`."""
     habits: frozenset[str] = frozenset()
-    """Names of the ambiguous conventions (see `HABIT`) that the text has been found to use."""
+    """Names of the ambiguous conventions (see `AMBIGUOUS_CONVENTIONS`) that the text has been found to use."""
     references: str = ""
     """`first` or `last`: character references such as `&nbsp;` are placeholders, tried before or after all others."""
     only_counted: bool = False
@@ -108,11 +108,11 @@ class CodeFinder:
         rows = tuple(self._rows())
         if not self.references:
             return rows
-        reference = Convention("reference", REFERENCE, "", ())
+        reference = Convention("reference", CHARACTER_REFERENCE, "", ())
         return (reference, *rows) if self.references == "first" else (*rows, reference)
 
     def _rows(self) -> Iterator[Convention]:
-        own = [row for row in FLAGGED if row.flags & self.formats]
+        own = [row for row in FLAGGED_CONVENTIONS if row.flags & self.formats]
         if self.formats & NUMBERED_FLAGS:
             yield from (row for row in own if row.flags & NUMBERED_FLAGS)
         elif self.formats and "python-brace-format" not in self.formats and not self.formats <= BRACE_FLAGS:
@@ -120,22 +120,22 @@ class CodeFinder:
             yield Convention("directive", DIRECTIVE, "", ())
         elif self.has_numbered:
             yield Convention("numbered", r"%\d{1,2}(?=%\d)", "", ())
-        for number, row in enumerate(ALWAYS):
+        for number, row in enumerate(UNAMBIGUOUS_CONVENTIONS):
             if self.is_text and row.name.startswith("printf"):
                 row = row._replace(pattern=PRINTF_IN_TEXT)
             elif row.name == "name in a program" and "accelerator with _" in self.habits:
                 row = row._replace(pattern=f"(?!{WORD_WITH_ACCELERATOR}){row.pattern}")
             yield row
             if not number and not self.formats:  # `%url` would begin with `%u`
-                yield from (row for row in HABIT if row.name in self.habits)
+                yield from (row for row in AMBIGUOUS_CONVENTIONS if row.name in self.habits)
         if self.has_numbered:
             yield Convention("numbered", r"%\d{1,2}(?!\d)", "", ())
 
-    def codes(self, text: str, each: Each = iter) -> Iterator[Code]:
+    def codes(self, text: str, each: IteratorWrapper = iter) -> Iterator[Code]:
         """Yield the codes of a text from left to right. `each` wraps the iterator of the braces, as to count them."""
         if not may_have_codes(text):  # as most: looking at each place takes long
             return
-        bbcode = _both_ways(text)
+        bbcode = _paired_bbcode_names(text)
         has_escapes = "\\" in text and not _NO_ESCAPES.search(text)
         table = _table(self)
         braces = deque(_braces(text, each))
@@ -145,7 +145,7 @@ class CodeFinder:
         while True:
             end = closing[-1].begin if closing else len(text)
             if limit != end or (found is not None and found.start() < position):
-                found, limit = _first(table.pattern, text, position, end), end
+                found, limit = _first_match(table.pattern, text, position, end), end
             while braces and (braces[0][0] < position or braces[0][0] < end < braces[0][1]):
                 braces.popleft()
             brace = braces[0] if braces and braces[0][1] <= end else None
@@ -153,7 +153,7 @@ class CodeFinder:
                 begin = brace[0] - (brace[0] > position and text[brace[0] - 1] in "$%#")
                 position = brace[1]
                 is_style = text.startswith("\\", brace[0] + 1)  # as in {\an8} of SubStation
-                yield Code(begin, position, CodeKind.ALONE if is_style else CodeKind.PLACEHOLDER)
+                yield Code(begin, position, CodeKind.STANDALONE if is_style else CodeKind.PLACEHOLDER)
             elif found is None:
                 if not closing:
                     return
@@ -187,13 +187,13 @@ def _code(row: Convention, found: re.Match[str]) -> Code:
     if row.name == "tag":
         named = _TAG_NAME.match(text)
         name = named[1].lower() if named else ""
-        if name in LINE_ENDS:
+        if name in LINE_BREAK_TAGS:
             kind = CodeKind.LINE_END
         elif text.endswith("/>"):
-            kind = CodeKind.ALONE
+            kind = CodeKind.STANDALONE
         else:
             kind = CodeKind.CLOSE if text.startswith("</") else CodeKind.OPEN
-        return Code(*found.span(), kind, "" if kind in (CodeKind.ALONE, CodeKind.LINE_END) else name)
+        return Code(*found.span(), kind, "" if kind in (CodeKind.STANDALONE, CodeKind.LINE_END) else name)
     if row.kind in (CodeKind.OPEN, CodeKind.CLOSE):
         named = _TAG_NAME.match(text)
         return Code(*found.span(), row.kind, f"[{named[1].lower()}]" if named else "")
@@ -206,7 +206,7 @@ def _is_bbcode(text: str, both: frozenset[str]) -> bool:
     return named is not None and named[1].lower() in both
 
 
-def _both_ways(text: str) -> frozenset[str]:
+def _paired_bbcode_names(text: str) -> frozenset[str]:
     """Return the names, in small letters, of bracketed words that a text both opens (`[b]`) and closes (`[/b]`)."""
     if "[/" not in text:
         return frozenset()
@@ -214,7 +214,7 @@ def _both_ways(text: str) -> frozenset[str]:
     return frozenset(name for slash, name in found if not slash and ("/", name) in found)
 
 
-def _first(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Match[str] | None:
+def _first_match(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Match[str] | None:
     """Return the first match between two places, which is not empty; one longer than `_OVERLAP` may be missed."""
     while start + _WINDOW < end:
         last = start + _WINDOW
@@ -227,7 +227,7 @@ def _first(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Matc
     return pattern.search(text, start, end)
 
 
-def _braces(text: str, each: Each) -> list[tuple[int, int]]:
+def _braces(text: str, each: IteratorWrapper) -> list[tuple[int, int]]:
     """Return the spans of the outermost pairs of braces that are at most `_MAX_BRACES` characters long."""
     if "{" not in text:
         return []
@@ -247,10 +247,10 @@ def _braces(text: str, each: Each) -> list[tuple[int, int]]:
 
 def addresses_of(text: str) -> Iterator[re.Match[str]]:
     """Yield the matches of web and e-mail addresses in a text."""
-    found = _first(ADDRESS, text, 0, len(text))
+    found = _first_match(ADDRESS, text, 0, len(text))
     while found is not None:
         yield found
-        found = _first(ADDRESS, text, found.end(), len(text))
+        found = _first_match(ADDRESS, text, found.end(), len(text))
 
 
 def may_have_codes(text: str) -> bool:
@@ -263,14 +263,14 @@ def is_format(flag: str) -> bool:
     return flag.endswith("-format") and not flag.startswith("no-")
 
 
-def habits_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the names of the ambiguous conventions (see `HABIT`) that some texts use.
+def find_used_conventions(texts: Iterable[str]) -> frozenset[str]:
+    """Return the names of the ambiguous conventions (see `AMBIGUOUS_CONVENTIONS`) that some texts use.
 
     A convention is used if the texts have at least two codes of it. Accelerators are used if at least two texts have
     exactly one, and one of these begins a word. An accelerator may be within a word too, as in `E&xit`, but `rock&roll`
     alone shows none.
     """
-    table = _habits()
+    table = _ambiguous_table()
     counts: Counter[str] = Counter()
     begins_word = False
     for text in texts:

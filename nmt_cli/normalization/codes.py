@@ -32,4 +32,4 @@ class Codes(Step):
         if not self._code.search(line.text):
             return line
         codes = [word.span() for word in _WORD.finditer(line.text) if self._code.search(word[0])]
-        return line.changed(self.name, no_text=codes)
+        return line.apply_step(self.name, non_text_spans=codes)

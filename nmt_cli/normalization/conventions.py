@@ -1,8 +1,8 @@
 """The table of placeholder conventions: how programs and file formats write the codes that a translation must keep.
 
-Each row has the form of a convention, and a page that defines it. Rows of `ALWAYS` cannot be ordinary words, so they
-are kept wherever codes are looked for. Rows of `HABIT` may be words; they count where a text has them more than once.
-Rows of `FLAGGED` count in messages with a flag of gettext, which names the language of the program.
+Each row has the form of a convention, and a page that defines it. Rows of `UNAMBIGUOUS_CONVENTIONS` cannot be ordinary words, so they
+are kept wherever codes are looked for. Rows of `AMBIGUOUS_CONVENTIONS` may be words; they count where a text has them more than once.
+Rows of `FLAGGED_CONVENTIONS` count in messages with a flag of gettext, which names the language of the program.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 from nmt_cli.text.letters import OTHER_SCRIPTS, WITHOUT_SPACES
 from nmt_cli.text.line import CodeKind
 
-_OPEN, _CLOSE, _ALONE, _LINE_END, _PLACEHOLDER = (
-    CodeKind.OPEN, CodeKind.CLOSE, CodeKind.ALONE, CodeKind.LINE_END, CodeKind.PLACEHOLDER,
+_OPEN, _CLOSE, _STANDALONE, _LINE_END, _PLACEHOLDER = (
+    CodeKind.OPEN, CodeKind.CLOSE, CodeKind.STANDALONE, CodeKind.LINE_END, CodeKind.PLACEHOLDER,
 )  # fmt: skip
 
 
@@ -23,7 +23,7 @@ class Convention(NamedTuple):
     name: str
     pattern: str
     """The regular expression of one code. A pair has the groups `open` and `close`, with translated text between."""
-    source: str
+    url: str
     """The page that defines it."""
     examples: tuple[str, ...]
     """Codes as they are found in a text; a pair has a word between its codes."""
@@ -77,10 +77,10 @@ PRINTF = _PRINTF.format(flags="", end="(?![A-Za-z]{3})")
 PRINTF_IN_TEXT = rf"(?<!\d){PRINTF}"
 """A printf directive in a translation whose source has no `%`: there `50%ige` is a word."""
 TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
-LINE_ENDS = frozenset(("br", "hr"))
+LINE_BREAK_TAGS = frozenset(("br", "hr"))
 """Names of tags that end a line, so that no sentence continues across them."""
 
-ALWAYS = (
+UNAMBIGUOUS_CONVENTIONS = (
     Convention(
         "Symfony", rf"{_NO_WORD_BEFORE}%[A-Za-z_][A-Za-z0-9_.-]+%{_not_before('%')}",
         "https://symfony.com/doc/current/translation.html", ("%name%", "%id%", "%user.count%"),
@@ -105,7 +105,7 @@ ALWAYS = (
     ),
     Convention(
         "footnote of Markdown", r"\[\^[\w-]{1,100}\](?::[ \t]+)?",
-        "https://github.github.com/gfm/", ("[^1]", "[^note]"), _ALONE,
+        "https://github.github.com/gfm/", ("[^1]", "[^note]"), _STANDALONE,
     ),
     Convention("link of a wiki", r"\[\[[^\[\]\n]{1,300}\]\]", "https://www.mediawiki.org/wiki/Help:Links", ("[[name]]", "[[Page|text]]")),
     Convention(
@@ -189,10 +189,10 @@ ALWAYS = (
 )  # fmt: skip
 """Conventions that count in every text, in the order in which they are tried at a place.
 
-Codes in braces (`BRACES`) are found by matching the braces instead.
+Codes in braces (`BRACE_CONVENTIONS`) are found by matching the braces instead.
 """
 
-BRACES = (
+BRACE_CONVENTIONS = (
     Convention("Python, .NET and Java", "", "https://docs.python.org/3/library/string.html#format-string-syntax", ("{}", "{0}", "{name}", "{0:.2f}")),
     Convention("ICU", "", "https://unicode-org.github.io/icu/userguide/format_parse/messages/", ("{n, plural, one {car} other {# cars}}", "{0,number,#.#}")),
     Convention("mustache, i18next and Angular", "", "https://mustache.github.io/mustache.5.html", ("{{x}}", "{{ width }}", "{{{raw}}}", "{{count, number}}")),
@@ -204,7 +204,7 @@ BRACES = (
 WORD_WITH_ACCELERATOR = r"[^\W\d_]{1,9}_[^\W\d_]+(?![\w.])[^\n_]{0,30}$"
 """A word with an accelerator near the end of a short text, such as `E_xit`, which looks like a name in a program."""
 
-HABIT = (
+AMBIGUOUS_CONVENTIONS = (
     Convention("Laravel", r"(?<![\w:/]):[A-Za-z][A-Za-z0-9_]+(?![\w:/`])", "https://laravel.com/docs/localization", (":name", ":count")),
     Convention("Drupal", rf"{_NO_WORD_BEFORE}(?<![@!%&/])[@!%][A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9](?![\w%])", "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php", ("@user", "!link", "%count")),
     Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)|(?<=[^\W\d_])(?<!\w{9})_(?=[^\W\d_]+(?![\w.])[^\n_]{0,30}$)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
@@ -223,7 +223,7 @@ def _flagged(name: str, pattern: str, examples: tuple[str, ...], *flags: str) ->
     return Convention(name, pattern, _GETTEXT, examples, flags=frozenset(flags))
 
 
-FLAGGED = (
+FLAGGED_CONVENTIONS = (
     _flagged("Lisp and Scheme", _LISP, ("~A", "~{~A~}", "~[no~;one~]"), "lisp-format", "scheme-format"),
     _flagged("GCC", _GCC, ("%wd", "%qs", "%<"), "gcc-internal-format", "gfc-internal-format"),
     _flagged("Java printf", r"%(?:\d++\$|<)?[-+#0 ,(]*+\d*+(?:\.\d++)?(?:[tT][A-Za-z]|[A-Za-z%])",
@@ -233,7 +233,7 @@ FLAGGED = (
     _flagged("Qt, KDE and Smalltalk", r"%L?(?:\d{1,2}(?!\d)|n)", ("%1", "%n"), "qt-format", "qt-plural-format",
              "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format"),
 )  # fmt: skip
-NUMBERED_FLAGS = FLAGGED[-1].flags
+NUMBERED_FLAGS = FLAGGED_CONVENTIONS[-1].flags
 """Flags of messages in which `%1` stands for the first argument."""
 BRACE_FLAGS = frozenset(
     ("python-brace-format", "perl-brace-format", "csharp-format", "java-format", "rust-format", "c++-format",
@@ -242,5 +242,5 @@ BRACE_FLAGS = frozenset(
 """Flags of messages with braces or `$name`, in which `%` is text."""
 DIRECTIVE = _PRINTF.format(flags=" ", end="") + r"|%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
 """A directive of any language, for texts in which a flag says that `%` begins one: `%q` of Lua, `%0:s` of Pascal."""
-REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+CHARACTER_REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
 """A character reference, such as `&nbsp;`, in the text of a message that becomes a part of a page."""

@@ -27,9 +27,9 @@ class Tag:
     """Index of the first word that it encloses, or of the word after it."""
     end: int
     """Index after the last word that it encloses."""
-    opens: int
-    """Its index among all tags of the line. For a crossing tag, see `crossing`."""
-    closes: int
+    open_index: int
+    """Its index among all tags of the line. For a crossing tag, see `crossing_index`."""
+    close_index: int
     """Index of the tag that ends it, or its own."""
     is_after: bool = False
     """True if it encloses no word and belongs to the word before `start`, as the mark of a footnote does."""
@@ -45,19 +45,19 @@ class Tag:
     """Punctuation inside the tag before its first word, if `cuts_first`."""
     tail: str = ""
     """Punctuation inside the tag after its last word, if `cuts_last`."""
-    crossing: int | None = None
-    """Its own index, if it overlaps an earlier tag; `opens` is then the end of that tag, after which it begins."""
+    crossing_index: int | None = None
+    """Its own index, if it overlaps an earlier tag; `open_index` is then the end of that tag, after which it begins."""
     needs_words: bool = False
     """True if it encloses text, so that it gets a word of the translation even if none is aligned to its words."""
 
     @property
     def number(self) -> int:
         """Its own index among all tags of the line, also if it is crossing."""
-        return self.opens if self.crossing is None else self.crossing
+        return self.open_index if self.crossing_index is None else self.crossing_index
 
     def encloses(self, other: Tag) -> bool:
         """Return whether the other tag is within this one."""
-        return self.opens <= other.opens and other.closes < self.closes
+        return self.open_index <= other.open_index and other.close_index < self.close_index
 
     def holds(self, other: Tag | None) -> bool:
         """Return whether the other tag is this one or within it."""
@@ -65,7 +65,7 @@ class Tag:
 
     def is_beside(self, other: Tag) -> bool:
         """Return whether neither tag is within the other."""
-        return self.closes <= other.opens or other.closes <= self.opens
+        return self.close_index <= other.open_index or other.close_index <= self.open_index
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Element:
     """The elements directly within it; once placed, in the order of the translation."""
 
 
-def placed(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
+def place_elements(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
     """Return an element around the whole translation, with the tags at their places within it.
 
     `aligned_to` has, for each word of the translation, the index of the source word that it is aligned to. A tag is put
@@ -93,11 +93,11 @@ def placed(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
     root.last = len(aligned_to)
     num_columns = max((tag.end for tag in tags), default=0)
     holders = _holders(root, num_columns)
-    aims = [holders[column] if 0 <= column < num_columns else None for column in aligned_to]
+    aligned_tags = [holders[column] if 0 <= column < num_columns else None for column in aligned_to]
     waiting = [root]
     while waiting:  # no recursion: a line may nest its tags deeper than Python's stack is
         outer = waiting.pop()
-        _place_within(outer, aims, aligned_to, is_root=outer is root)
+        _place_within(outer, aligned_tags, aligned_to, is_root=outer is root)
         waiting += outer.inner
     return root
 
@@ -116,7 +116,7 @@ def _tree(tags: Sequence[Tag]) -> Element:
         while enclosing and not enclosing[-1].tag.encloses(tag):
             enclosing.pop()
         around = [*(one for one in opened if one.tag.encloses(tag)), *enclosing[-1:]]
-        max(around, key=lambda one: one.tag.opens).inner.append(element)
+        max(around, key=lambda one: one.tag.open_index).inner.append(element)
         enclosing.append(element)
     return root
 
@@ -156,25 +156,25 @@ class _Siblings:
     """Elements side by side: none is within another."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
-        self._elements = sorted(elements, key=lambda one: one.tag.opens)
-        self._opens = [one.tag.opens for one in self._elements]
+        self._elements = sorted(elements, key=lambda one: one.tag.open_index)
+        self._open_index = [one.tag.open_index for one in self._elements]
 
-    def holder(self, aim: Tag) -> Element | None:
-        """Return the element whose tag is `aim` or contains it; None if there is none."""
-        place = bisect_right(self._opens, aim.opens) - 1
-        return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aim) else None
+    def holder(self, aligned_tag: Tag) -> Element | None:
+        """Return the element whose tag is `aligned_tag` or contains it; None if there is none."""
+        place = bisect_right(self._open_index, aligned_tag.open_index) - 1
+        return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aligned_tag) else None
 
-    def runs(self, aims: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
+    def runs(self, aligned_tags: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
         """Return, by the `id` of each element, the runs of rows aligned to it; one aligned to a sibling ends a run."""
         found: dict[int, list[list[int]]] = {id(one): [] for one in self._elements}
         last = -1
         """The last row aligned to one of these elements, or to an element beside all of them."""
         for row in rows if found else ():
-            if (aim := aims[row]) is None:
+            if (aligned_tag := aligned_tags[row]) is None:
                 continue
-            holder = self.holder(aim)
+            holder = self.holder(aligned_tag)
             if holder is None:
-                last = row if aim.is_beside(self._elements[0].tag) else last
+                last = row if aligned_tag.is_beside(self._elements[0].tag) else last
                 continue
             own = found[id(holder)]
             if own and own[-1][-1] == last:
@@ -185,51 +185,53 @@ class _Siblings:
         return found
 
 
-def _place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequence[int], *, is_root: bool) -> None:
+def _place_within(
+    outer: Element, aligned_tags: Sequence[Tag | None], aligned_to: Sequence[int], *, is_root: bool
+) -> None:
     """Set the places of the elements directly within `outer`.
 
-    `aims` has the innermost tag around the source word of each word of the translation, or None.
+    `aligned_tags` has the innermost tag around the source word of each word of the translation, or None.
     """
     start = outer.first
     for element in outer.inner:
         if element.tag.is_open:  # it is the only one, and the first
-            runs = _Siblings(outer.inner).runs(aims, range(start, outer.last))[id(element)]
+            runs = _Siblings(outer.inner).runs(aligned_tags, range(start, outer.last))[id(element)]
             element.last = start = min(max([*(runs[0] if runs else ()), 0]) + 1, outer.last)
     siblings = [element for element in outer.inner if not element.tag.is_open]
     rows = range(start, outer.last)
-    runs_of_each = _Siblings(siblings).runs(aims, rows)
-    without: list[Element] = []
+    runs_of_each = _Siblings(siblings).runs(aligned_tags, rows)
+    unaligned: list[Element] = []
     for element in siblings:
         runs = runs_of_each[id(element)]
         if not runs:
-            without.append(element)
+            unaligned.append(element)
             continue
-        own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aims, _Siblings(element.inner)))
+        own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aligned_tags, _Siblings(element.inner)))
         element.first, element.last = own[0], own[-1] + 1
-    if any(element.tag.needs_words for element in without):
-        without = _WordAssignment(siblings, aligned_to, rows).rest_of(without, outer)
-    if without:
-        _place_without_words(outer, without, _Gaps(aligned_to, rows), is_root=is_root)
-    outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.opens))
+    if any(element.tag.needs_words for element in unaligned):
+        unaligned = _WordAssignment(siblings, aligned_to, rows).assign(unaligned, outer)
+    if unaligned:
+        _place_unaligned(outer, unaligned, _Gaps(aligned_to, rows), is_root=is_root)
+    outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.open_index))
 
 
 class _WordAssignment:
     """Gives words of the translation to elements that need some, though none is aligned to their words."""
 
     def __init__(self, siblings: Sequence[Element], aligned_to: Sequence[int], rows: range) -> None:
-        self._siblings = sorted(siblings, key=_opens)
+        self._siblings = sorted(siblings, key=_open_index)
         taken = {row for one in siblings for row in range(one.first, one.last)}
         self._free = sorted((aligned_to[row], row) for row in rows if row not in taken)
         self._large = [one for one in self._siblings if one.last - one.first > 1]
 
-    def rest_of(self, without: Sequence[Element], outer: Element) -> list[Element]:
+    def assign(self, unaligned: Sequence[Element], outer: Element) -> list[Element]:
         """Give words to the elements that need some, and return those that get none.
 
         An element gets none if it needs none, or if no word is free and its siblings have one word each. An element
         that shares its word with an earlier sibling moves into that one instead.
         """
         rest, moved = list[Element](), set[int]()
-        for element in without:
+        for element in unaligned:
             if element.tag.needs_words and (other := self._with_the_same_word(element)) is not None:
                 other.inner.append(element)
                 moved.add(id(element))
@@ -241,7 +243,7 @@ class _WordAssignment:
     def _with_the_same_word(self, element: Element) -> Element | None:
         """Return an earlier sibling, of another tag, that has its word too, as in `<b>one</b><i>word</i>`; or None."""
         tag = element.tag
-        place = bisect_left(self._siblings, tag.opens, key=_opens) - 1
+        place = bisect_left(self._siblings, tag.open_index, key=_open_index) - 1
         for other in reversed(self._siblings[max(place - _FEW, 0) : place + 1]):
             if other.tag.start <= tag.start and tag.end <= other.tag.end and other.first < other.last:
                 return None if other.tag.closing == tag.closing else other
@@ -258,9 +260,9 @@ class _WordAssignment:
             )
             row = self._free.pop(place)[1]
         elif self._large:
-            place = bisect_left(self._large, tag.opens, key=_opens)
+            place = bisect_left(self._large, tag.open_index, key=_open_index)
             other = self._large[max(place - 1, 0)]
-            is_before = other.tag.opens < tag.opens
+            is_before = other.tag.open_index < tag.open_index
             row = other.last - 1 if is_before else other.first
             other.first, other.last = (other.first, row) if is_before else (row + 1, other.last)
             if other.last - other.first == 1:
@@ -271,28 +273,28 @@ class _WordAssignment:
         return True
 
 
-def _opens(element: Element) -> int:
-    return element.tag.opens
+def _open_index(element: Element) -> int:
+    return element.tag.open_index
 
 
-def _weight(aims: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:
+def _weight(aligned_tags: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:
     """Return the number of elements in `inner` to which words of a run are aligned, and the length of the run."""
-    holders = (inner.holder(aim) for row in run if (aim := aims[row]) is not None)
+    holders = (inner.holder(aligned_tag) for row in run if (aligned_tag := aligned_tags[row]) is not None)
     return len({id(holder) for holder in holders if holder is not None}), len(run)
 
 
-def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps, *, is_root: bool) -> None:
+def _place_unaligned(outer: Element, unaligned: Sequence[Element], gaps: _Gaps, *, is_root: bool) -> None:
     """Set the places of the elements to which no word is aligned, outside of their siblings that have words."""
     around = [element for element in outer.inner if element.first < element.last]
     order = {id(element): place for place, element in enumerate(around)}
     by_row = sorted(around, key=lambda one: one.first)
     firsts = [element.first for element in by_row]
-    for element in without:
+    for element in unaligned:
         tag = element.tag
         gap, last = gaps.of(tag), -1
         while (place := bisect_right(firsts, gap) - 1) >= 0:
             other = by_row[place]
-            is_behind = other.tag.opens < tag.opens
+            is_behind = other.tag.open_index < tag.open_index
             if not other.first + (not is_behind) <= gap < other.last or order[id(other)] <= last:
                 break
             gap, last = other.last if is_behind else other.first, order[id(other)]

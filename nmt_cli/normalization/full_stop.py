@@ -8,7 +8,7 @@ from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change
 from nmt_cli.text.letters import WORD
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 MIN_SENTENCE = 3
@@ -34,11 +34,11 @@ class FullStop(RestoringStep):
             return line
         last = line.text[:end].rsplit(maxsplit=1)[-1]
         # A stop that touches a word which is no text would become a part of it.
-        if not line.is_text(end - len(last), end) or len(WORD.findall(line.plain())) < MIN_SENTENCE:
+        if not line.is_text(end - len(last), end) or len(WORD.findall(line.plain_text())) < MIN_SENTENCE:
             return line
-        return line.changed(self.name, [Change(end, end, ".")])
+        return line.apply_step(self.name, [Change(end, end, ".")])
 
-    def undo(self, _: Undo, found: Translation) -> list[Change]:
+    def undo(self, _: UndoRecord, translation: Translation) -> list[Change]:
         """Return the change that deletes the full stop at the end of the translation, unless it is in the prefix."""
-        end = len(found.text)
-        return [Change(end - 1, end, "")] if end > found.begun and _STOP.search(found.text) else []
+        end = len(translation.text)
+        return [Change(end - 1, end, "")] if end > translation.begun and _STOP.search(translation.text) else []

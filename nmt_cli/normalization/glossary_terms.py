@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change
-from nmt_cli.text.line import Constraint, Line, Undo
+from nmt_cli.text.line import Constraint, Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
-_ELIDED = re.compile(
+_ELISION = re.compile(
     r"(?<!\w)(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|quell|quest|(?:d?a|de|ne|su)ll)['’](\s+)"
     r"(?=[aeiouyhœæà-ý])",
     re.I,
@@ -19,7 +19,7 @@ _ELIDED = re.compile(
 """A word of French, Italian or Catalan that has lost its vowel before the next one, and the blank between them."""
 
 
-class Match(NamedTuple):
+class TermMatch(NamedTuple):
     """A term of the glossary that was found in a text."""
 
     begin: int
@@ -31,7 +31,7 @@ class Match(NamedTuple):
 class Glossary(Protocol):
     """Finds the terms of a text."""
 
-    def matches(self, text: str, /) -> Sequence[Match]:
+    def matches(self, text: str, /) -> Sequence[TermMatch]:
         """Return the terms of a text, from left to right; none overlap."""
 
 
@@ -53,9 +53,13 @@ class GlossaryTerms(RestoringStep):
             Constraint(match.begin, match.end, match.forms, self.name, key)
             for key, match in enumerate(self._glossary.matches(line.text))
         ]
-        return line.changed(self.name, data=() if found else None, constraints=found)
+        return line.apply_step(self.name, data=() if found else None, constraints=found)
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that join a term to an elided word before it: the search writes a term as a whole word."""
-        begins = {place[0] for term, place in found.terms if term.step == undo.step and place is not None}
-        return [Change(*one.span(1), "") for one in _ELIDED.finditer(found.text, found.begun) if one.end() in begins]
+        begins = {place[0] for term, place in translation.terms if term.step == undo.step and place is not None}
+        return [
+            Change(*one.span(1), "")
+            for one in _ELISION.finditer(translation.text, translation.begun)
+            if one.end() in begins
+        ]

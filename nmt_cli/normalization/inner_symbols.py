@@ -13,13 +13,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt_cli.normalization.elements import Tag
-from nmt_cli.normalization.placing import COMMAS, Gaps, Unread, Words, marks_of, missing_tags, without_overlaps
+from nmt_cli.normalization.placing import (
+    COMMAS,
+    AlignedWords,
+    Gaps,
+    UnreadElement,
+    marks_of,
+    missing_tags,
+    without_overlaps,
+)
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.normalization.symbol_finder import InnerSymbol, SymbolFinder
 from nmt_cli.normalization.symbols import MAX_LENGTH, KnownSymbols
 from nmt_cli.text.edits import Change, Edits, Span, word_spans
 from nmt_cli.text.letters import SIGN_WORD
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 
@@ -40,23 +48,23 @@ class InnerSymbols(RestoringStep):
             return line
         if self._symbols.has_all_often(text) and not SIGN_WORD.search(text):
             return line
-        found = self._finder.found(text, (0, len(text)), line.kept())
-        if not found:
+        symbols = self._finder.symbols(text, (0, len(text)), line.protected_spans())
+        if not symbols:
             return line
-        changes = [Change(one.begin_read, one.end, one.read) for one in found]
-        return line.changed(self.name, changes, tuple(found), needs_alignment=True)
+        changes = [Change(one.replacement_begin, one.end, one.read) for one in symbols]
+        return line.apply_step(self.name, changes, tuple(symbols), needs_alignment=True)
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that put symbols back, but none into a prefix, and none that the prefix already has.
 
         Commas that the model has generated in place of symbols are deleted.
         """
-        if found.alignment is None:
+        if translation.alignment is None:
             return []
-        reading = _ReadSymbols.of(undo.edits, undo.data)
-        spans = word_spans(found.text)
-        words = Words(found.text, spans, found.alignment.aligned_to(reading.words, spans))
-        begun = found.text[: found.begun]
+        reading = _RemovedSymbols.of(undo.edits, undo.data)
+        spans = word_spans(translation.text)
+        words = AlignedWords(translation.text, spans, translation.alignment.aligned_to(reading.words, spans))
+        begun = translation.text[: translation.begun]
         num_begun = len(begun.split())
         missing = missing_tags(reading.tags(), begun)
         if begun:  # the prefix may have all words of a pair, which would enclose nothing then
@@ -66,20 +74,20 @@ class InnerSymbols(RestoringStep):
                 for tag in missing
                 if tag.closing is None or tag.is_open or any(tag.start <= looks < tag.end for looks in own)
             ]
-        wanted = {number for tag in missing if not tag.is_open for number in (tag.opens, tag.closes)}
-        elements = [Unread(symbol.begin, symbol.end, symbol.partner) for symbol in undo.data]
-        verbatim = Gaps(undo.edits, reading.words, words, elements).verbatim(wanted, found.begun)
-        done = {number for numbers, _ in verbatim for number in numbers}
-        rest = [tag for tag in missing if tag.opens not in done]
-        changes = [change for _, change in verbatim]
+        wanted = {number for tag in missing if not tag.is_open for number in (tag.open_index, tag.close_index)}
+        elements = [UnreadElement(symbol.begin, symbol.end, symbol.partner) for symbol in undo.data]
+        verbatim_changes = Gaps(undo.edits, reading.words, words, elements).verbatim_changes(wanted, translation.begun)
+        done = {number for numbers, _ in verbatim_changes for number in numbers}
+        rest = [tag for tag in missing if tag.open_index not in done]
+        changes = [change for _, change in verbatim_changes]
         return (
-            [*changes, *without_overlaps(reading.by_attention(words.behind(num_begun), rest), changes)]
+            [*changes, *without_overlaps(reading.attention_changes(words.from_row(num_begun), rest), changes)]
             if rest
             else changes
         )
 
 
-class _ReadSymbols(NamedTuple):
+class _RemovedSymbols(NamedTuple):
     """The symbols that were left out of a line, at their places in the text that the model has read."""
 
     edits: Edits
@@ -90,8 +98,8 @@ class _ReadSymbols(NamedTuple):
     """For each of `words`, the index of its first character in the line."""
 
     @classmethod
-    def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _ReadSymbols:
-        of_symbols = {symbol.begin_read for symbol in symbols}
+    def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _RemovedSymbols:
+        of_symbols = {symbol.replacement_begin for symbol in symbols}
         words = word_spans(edits.new)
         begins = edits.inverse().new_spans([(begin, begin + 1) for begin, _ in words])
         own = [(span, begin) for span, (begin, _) in zip(words, begins, strict=True) if begin not in of_symbols]
@@ -101,14 +109,14 @@ class _ReadSymbols(NamedTuple):
         """Return the index in `words` of the first one that begins at or after a place of the line."""
         return bisect_left(self.begins, place)
 
-    def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
+    def attention_changes(self, words: AlignedWords, tags: Sequence[Tag]) -> list[Change]:
         """Return the changes that put symbols next to words aligned to their neighbours, and delete their commas."""
-        aligned_to = _between_commas([words.written(row) for row in range(len(words.spans))], words.aligned_to, self)
-        marks = marks_of(Words(words.text, words.spans, aligned_to), tags)
+        aligned_to = _realign_commas([words.written(row) for row in range(len(words.spans))], words.aligned_to, self)
+        marks = marks_of(AlignedWords(words.text, words.spans, aligned_to), tags)
         changes = []
         for mark in marks:
             symbol = self.symbols[mark.number]
-            written = _spaced(words.text, mark.place, mark.text)
+            written = _adjust_spacing(words.text, mark.place, mark.text)
             changes.append(Change(mark.place, mark.place, written, (symbol.begin, symbol.end)))
         places = {mark.place for mark in marks if self.symbols[mark.number].is_comma}
         taken = {mark.place for mark in marks}
@@ -152,7 +160,7 @@ class _ReadSymbols(NamedTuple):
         return tags
 
 
-def _between_commas(target: Sequence[str], aligned_to: Sequence[int], reading: _ReadSymbols) -> list[int]:
+def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], reading: _RemovedSymbols) -> list[int]:
     """Return the source word of each target word, so that brackets read as commas go to commas of the translation.
 
     If the first word aligned into a pair of brackets ends in a comma, and none precedes it, it is aligned to the word
@@ -187,7 +195,7 @@ def _ends_in_comma(word: str) -> bool:
     return word[-1] in COMMAS
 
 
-def _spaced(text: str, place: int, written: str) -> str:
+def _adjust_spacing(text: str, place: int, written: str) -> str:
     """Return a symbol to insert at a place of a text, without a blank next to another or to an end of the text."""
     if written[0].isspace() and not text[:place][-1:].strip():
         written = written.lstrip() + " "

@@ -25,10 +25,10 @@ class KnownCharacters:
         """Return whether the training text has all characters of `text`."""
         return self._known.issuperset(text)
 
-    def equivalent(self, characters: str, *, opens: bool) -> str:
+    def equivalent(self, characters: str, *, is_opening: bool) -> str:
         """Return the training text's equivalent of a character with its accents; if there is none, these themselves.
 
-        `opens`: they are at the beginning of a word, where a quote opens.
+        `is_opening`: they are at the beginning of a word, where a quote opens.
         """
         if self.has_all(characters):
             return characters
@@ -37,7 +37,7 @@ class KnownCharacters:
         if characters in _INVISIBLE:
             return ""
         for group in (*_QUOTES, DASHES):
-            if characters in group and (found := self._most_usual(group, opens=opens)):
+            if characters in group and (found := self._most_usual(group, is_opening=is_opening)):
                 return found
         for form in ("NFC", "NFD", "NFKC"):
             read = unicodedata.normalize(form, characters)
@@ -45,14 +45,14 @@ class KnownCharacters:
                 return read
         return characters
 
-    def _most_usual(self, group: str, *, opens: bool) -> str:
+    def _most_usual(self, group: str, *, is_opening: bool) -> str:
         """Return the character of a group that the training text uses in this place; empty if it has none.
 
         Of characters that it has about as often, one that serves only this purpose is taken: “ opens in English and
         closes in German.
         """
         there = [one for one in _OPENING + _CLOSING + _NEUTRAL + DASHES if one in group and one in self._known]
-        here = [one for one in there if one not in (_CLOSING if opens else _OPENING) or one in "“‘"]
+        here = [one for one in there if one not in (_CLOSING if is_opening else _OPENING) or one in "“‘"]
         here = sorted(here or there, key="“‘".find)
         most = max((self.counts[one] for one in here), default=0)
         return next((one for one in here if 2 * self.counts[one] >= most), "")

@@ -62,7 +62,7 @@ class KnownWords:
         begins = word[0].isupper()
         found = [
             one
-            for one in set(self._sources(key))
+            for one in set(self._candidates(key))
             if one in self._ranks and (any_case or begins == self._forms[one][:1].isupper())
         ]
         if not found:
@@ -85,7 +85,7 @@ class KnownWords:
             return upper(corrected, self._language)
         return upper(corrected[0], self._language) + corrected[1:] if word[0].isupper() else corrected
 
-    def _sources(self, word: str) -> Iterator[str]:
+    def _candidates(self, word: str) -> Iterator[str]:
         """Yield all words of which one slip may have made this word: letters exchanged, doubled or left out."""
         for place in range(len(word) - 1):
             before, one, two, after = word[:place], word[place], word[place + 1], word[place + 2 :]

@@ -26,8 +26,8 @@ from nmt_cli.normalization.spelling import Spelling
 from nmt_cli.normalization.step import RestoringStep, Step
 from nmt_cli.normalization.symbols import KnownSymbols
 from nmt_cli.normalization.tags import Tags
-from nmt_cli.normalization.word_case import WordCase
-from nmt_cli.normalization.wordless import Wordless
+from nmt_cli.normalization.word_case import Truecaser
+from nmt_cli.normalization.wordless_text import WordlessText
 from nmt_cli.text.language_codes import writes_spaces
 from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
@@ -56,11 +56,11 @@ class Normalizer:
         Words with one of the `symbols` of the tokenizer stay as they are. `knows_words`: the model has trained on
         single words too, in the form that the text has within sentences.
         """
-        code, words = code_pattern(symbols), WordCase(profile, source_lang, knows_words=knows_words)
+        code, words = code_pattern(symbols), Truecaser(profile, source_lang, knows_words=knows_words)
         characters = KnownCharacters(profile.characters)
         known_symbols = KnownSymbols(profile, characters)
         places_symbols = all(map(writes_spaces, (source_lang, target_lang)))
-        steps: list[Step] = [Wordless()]  # while numbers and symbols show that there are no words
+        steps: list[Step] = [WordlessText()]  # while numbers and symbols show that there are no words
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
             habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
             # Before codes: an address is a number that the search must keep, and would be a mere code.
@@ -112,16 +112,18 @@ class Normalizer:
             line = step.read(line)
         return line
 
-    def undo(self, line: Line, found: Translation, *, up_to: str = "", only: str = "") -> Translation:
+    def undo(self, line: Line, translation: Translation, *, up_to: str = "", only: str = "") -> Translation:
         """Return the translation of the raw line, given the translation of the text that was read.
 
         With `up_to`, neither the step of this name nor those before it are undone; with `only`, no step but this is
         undone.
         """
-        for undo in reversed(line.undos):
+        for undo in reversed(line.undo_records):
             if undo.step == up_to:
                 break
             if only in ("", undo.step):
                 step = self._by_name[undo.step]
-                found = found.undone(undo, step.undo(undo, found) if isinstance(step, RestoringStep) else ())
-        return found
+                translation = translation.undo_step(
+                    undo, step.undo(undo, translation) if isinstance(step, RestoringStep) else ()
+                )
+        return translation

@@ -28,22 +28,24 @@ _ORDINAL = re.compile(r"(\d+)[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
 _BLANK = r"[ \u00a0\u2009\u202f]"
 _GROUP = r"(?:\(\d++\)\d*+|\d++)(?:[-./]\d++)*+"
-GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+")
+SPACED_NUMBERS = re.compile(
+    rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+"
+)
 """Two or more numbers separated by blanks; `_is_one_number` decides whether they are one."""
 _GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
 """A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
-_INGROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
+_GROUPED_THOUSANDS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
 """A number whose thousands are separated by blanks: `1 000 000`, `2 500,75`."""
-_MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
+_MIXED_NUMBER = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
 """A whole and a fraction: `1 1/2`."""
-_DIALLED = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")
+_PHONE_NUMBER = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")
 """The form of telephone numbers in North America; the area may be missing."""
-MIN_DIALLED = 7
+MIN_PHONE_DIGITS = 7
 """Least number of digits for numbers separated by blanks to be one telephone number."""
 QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
 """A number that is no code, time, date or score."""
 _INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
-WHOLE = re.compile(
+INDIVISIBLE_NUMBER = re.compile(
     r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])"
     r"|(?<![\w.])(?:(?<![^\s(])[-−+])?\d++(?:\.\d++)?(?:[eE]|(?:×10)?\^)[-−+]?\d++(?!\w)|[0-9#*]\ufe0f?\u20e3"
 )
@@ -67,22 +69,22 @@ def number_spans(text: str) -> list[Span]:
     """
     whole = [address.span() for address in ADDRESS.finditer(text)]
     if "&" in text:
-        whole = _with_others(whole, (one for one in _INITIALS.finditer(text) if one[0].isupper()))
+        whole = _add_matches(whole, (one for one in _INITIALS.finditer(text) if one[0].isupper()))
     if not _DIGIT.search(text):
         return whole
-    whole = _with_others(whole, WHOLE.finditer(text))
-    whole = _with_others(whole, filter(_is_one_number, GROUPS.finditer(text)))
+    whole = _add_matches(whole, INDIVISIBLE_NUMBER.finditer(text))
+    whole = _add_matches(whole, filter(_is_one_number, SPACED_NUMBERS.finditer(text)))
     found: list[Span] = []
     place = 0
     for begin, end in [*whole, (len(text), len(text))]:
         for token in _TOKEN.finditer(text, place, begin):
-            found += [(token.start() + first, token.start() + last) for first, last in _of_token(token[0])]
+            found += [(token.start() + first, token.start() + last) for first, last in _token_spans(token[0])]
         found += [(begin, end)] if begin < end else []
         place = end
     return found
 
 
-def _with_others(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list[Span]:
+def _add_matches(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list[Span]:
     """Return spans from left to right, with the spans of other matches that overlap none of them."""
     own = [one.span() for one in others]
     before = (bisect_left(spans, end, key=lambda span: span[0]) for _, end in own)
@@ -94,13 +96,13 @@ def _is_one_number(groups: re.Match[str]) -> bool:
     """Return whether numbers between blanks are one: in groups of thousands, with a fraction, or a telephone number."""
     if _GOES_ON.match(groups.string, groups.end()):
         return False
-    if any(form.fullmatch(groups[0]) for form in (_INGROUPS, _MIXED)):
+    if any(form.fullmatch(groups[0]) for form in (_GROUPED_THOUSANDS, _MIXED_NUMBER)):
         return True
-    is_dialled = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _DIALLED.fullmatch(groups[0]) is not None
-    return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_DIALLED
+    is_dialled = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _PHONE_NUMBER.fullmatch(groups[0]) is not None
+    return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_PHONE_DIGITS
 
 
-def _of_token(token: str) -> list[Span]:
+def _token_spans(token: str) -> list[Span]:
     """Return the spans of the numbers and codes in a token of letters and digits joined by signs."""
     if not _DIGIT.search(token):
         return []
@@ -164,7 +166,7 @@ class NumberHabits(NamedTuple):
         usual = [
             number
             for number, count in sorted(kept.items(), key=lambda item: (-item[1], item[0]))
-            if count >= MIN_KEPT and is_plain(number)
+            if count >= MIN_KEPT and has_no_letters(number)
         ]
         num_keeping, num_rewriting = (Counter(number for number, _ in found) for found in (keeping, rewriting))
         rewritten = [
@@ -175,6 +177,6 @@ class NumberHabits(NamedTuple):
         return cls(tuple(usual[:MAX_KEPT]), tuple(sorted(rewritten)))
 
 
-def is_plain(number: str) -> bool:
+def has_no_letters(number: str) -> bool:
     """Return whether a number has no letters."""
     return not any(map(str.isalpha, number))

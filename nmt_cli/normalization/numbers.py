@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from nmt_cli.normalization.number_spans import (
     ADDRESS,
-    GROUPS,
+    INDIVISIBLE_NUMBER,
     QUANTITY,
-    WHOLE,
+    SPACED_NUMBERS,
     NumberHabits,
-    is_plain,
+    has_no_letters,
     number_spans,
 )
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change, Span
-from nmt_cli.text.line import Constraint, Line, Undo
+from nmt_cli.text.line import Constraint, Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 _NO_TEXT = r"__|[<>{}\\]|%\w|\]_"
@@ -32,12 +32,12 @@ _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\S+")
 
 
-class _Found(NamedTuple):
+class _NumberMatch(NamedTuple):
     """A number that a translation must keep, in a text."""
 
     begin: int
     end: int
-    stand_in: str
+    substitute: str
     """The number that the model reads and generates in its place, perhaps the number itself."""
 
 
@@ -65,15 +65,15 @@ class Numbers(RestoringStep):
         """
         self._is_rare, self._may_be_glued = is_rare, may_be_glued
         self._rewritten = frozenset(habits.rewritten)
-        self._by_signs: dict[str, list[str]] = {}
+        self._by_shape: dict[str, list[str]] = {}
         self._kept = frozenset(habits.kept)
         for number in habits.kept:
-            self._by_signs.setdefault(_signs(number), []).append(number)
+            self._by_shape.setdefault(_number_shape(number), []).append(number)
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
 
     def read(self, line: Line) -> Line:
         """Return the line with its numbers replaced by some that the training text keeps, all different if possible."""
-        found = self._found(line)
+        found = self._find_numbers(line)
         if not found:
             return line
         numbers = [line.text[one.begin : one.end] for one in found]
@@ -84,42 +84,48 @@ class Numbers(RestoringStep):
         is_free = any(
             self._is_rewritten(line.text[slice(*one)]) for one, both in self._amounts(line.text) if one == both
         )
-        return line.changed(
+        return line.apply_step(
             self.name,
-            [Change(one.begin, one.end, one.stand_in) for one in found],
+            [Change(one.begin, one.end, one.substitute) for one in found],
             tuple(numbers),
             lock=[(one.begin, one.end) for one in found],
             constraints=[
                 Constraint(
-                    one.begin, one.end, (one.stand_in,), self.name, key, one.stand_in in self._kept, self._may_be_glued
+                    one.begin,
+                    one.end,
+                    (one.substitute,),
+                    self.name,
+                    key,
+                    one.substitute in self._kept,
+                    self._may_be_glued,
                 )
                 for key, one in enumerate(found)
                 if key not in in_prefix
             ],
-            goes_on=rest,
+            prefix_continuation=rest,
             keeps_digits=bool(in_prefix) or not is_free,
         )
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that put the line's numbers in the place of the stand-ins that the model has generated."""
         changes = []
-        for term, span in found.terms:
+        for term, span in translation.terms:
             if span is None or term.step != self.name:
                 continue
-            (stand_in,), number = term.forms, undo.data[term.key]
-            place = found.text.find(stand_in, *span)  # a blank or a full stop may be of the same piece
-            if place >= found.begun and number != stand_in:
+            (substitute,), number = term.forms, undo.data[term.key]
+            place = translation.text.find(substitute, *span)  # a blank or a full stop may be of the same piece
+            if place >= translation.begun and number != substitute:
                 # Of a number of several words only the first has the attention of what the model generated.
                 origin = undo.edits.old_span(term.begin, term.end)
-                changes.append(Change(place, place + len(stand_in), number, origin))
+                changes.append(Change(place, place + len(substitute), number, origin))
         return changes
 
-    def _found(self, line: Line) -> list[_Found]:
+    def _find_numbers(self, line: Line) -> list[_NumberMatch]:
         text = line.text
         everything = self._amounts(text)
         if not everything:
             return []
-        terms = line.kept()
+        terms = line.protected_spans()
         ends = [end for _, end in terms]
 
         def is_free(span: Span) -> bool:
@@ -133,15 +139,15 @@ class Numbers(RestoringStep):
                 blocked[word.start() : word.end()] = b"\1" * len(word[0])
         taken = {text[slice(*number)] for number, _ in everything} & self._rewritten
         own = {text[slice(*number)] for number, _ in everything} & self._kept
-        found: list[_Found] = []
+        found: list[_NumberMatch] = []
         for number, amount in everything:
             # An address may hold such signs itself.
             is_blocked = blocked[number[0]] and not ADDRESS.match(text, *number)
             if is_blocked or (number == amount and self._is_rewritten(text[slice(*number)])):
                 continue
-            stand_in = self._stand_in(text[slice(*number)], taken, own)
-            taken.add(stand_in)
-            found.append(_Found(*amount, stand_in))
+            substitute = self._choose_substitute(text[slice(*number)], taken, own)
+            taken.add(substitute)
+            found.append(_NumberMatch(*amount, substitute))
         return found
 
     def _is_rewritten(self, number: str) -> bool:
@@ -163,7 +169,7 @@ class Numbers(RestoringStep):
             last = amount[1]
         return found
 
-    def _stand_in(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
+    def _choose_substitute(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
         """Return the kept number with the same signs whose length is nearest, or the number itself.
 
         Numbers that are `taken` for others, or are the line's `own`, are not used. Of several the most frequent one is
@@ -172,12 +178,14 @@ class Numbers(RestoringStep):
         """
         if number in self._kept and number not in taken:
             return number
-        signs = _signs(number)
-        is_whole = WHOLE.fullmatch(number) is not None
-        if is_whole or (signs not in self._by_signs and (QUANTITY.fullmatch(number) or GROUPS.fullmatch(number))):
+        signs = _number_shape(number)
+        is_whole = INDIVISIBLE_NUMBER.fullmatch(number) is not None
+        if is_whole or (
+            signs not in self._by_shape and (QUANTITY.fullmatch(number) or SPACED_NUMBERS.fullmatch(number))
+        ):
             signs = "0"
-        kept = [one for one in self._by_signs.get(signs, ()) if one not in taken and one not in own]
-        if not kept or not (is_whole or is_plain(number)):
+        kept = [one for one in self._by_shape.get(signs, ()) if one not in taken and one not in own]
+        if not kept or not (is_whole or has_no_letters(number)):
             return number
         return min(kept, key=lambda one: abs(len(one) - len(number)))
 
@@ -200,6 +208,6 @@ def _in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
     return found
 
 
-def _signs(number: str) -> str:
+def _number_shape(number: str) -> str:
     """Return a number with one 0 for each run of digits: 0:0 for 14:30."""
     return re.sub(r"\d+", "0", number)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.normalization.symbols import MAX_LENGTH, PARTNERS, QUOTES, KnownSymbols
 from nmt_cli.text.edits import Change, Span
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 
@@ -28,24 +28,27 @@ class OuterSymbols(RestoringStep):
         if self._symbols.has_all(line.text):
             return line
         begin, end = without_symbols(line.text, self._symbols.is_unknown)
-        kept = line.kept()
-        begin, end = min([begin, *(first for first, _ in kept)]), max([end, *(last for _, last in kept)])
+        protected_spans = line.protected_spans()
+        begin, end = (
+            min([begin, *(first for first, _ in protected_spans)]),
+            max([end, *(last for _, last in protected_spans)]),
+        )
         if (begin, end) == (0, len(line.text)):
             return line
-        return line.changed(self.name, [Change(0, begin, ""), Change(end, len(line.text), "")], (begin, end))
+        return line.apply_step(self.name, [Change(0, begin, ""), Change(end, len(line.text), "")], (begin, end))
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that put symbols around the translation; none before a prefix, none that it has."""
         (begin, end), text = undo.data, undo.edits.old
         before, after = (0, begin), (end, len(text))
-        if found.begun:
-            before, mark, prefix = (begin, begin), text[end:].strip(), found.text[: found.begun]
+        if translation.begun:
+            before, mark, prefix = (begin, begin), text[end:].strip(), translation.text[: translation.begun]
             after = (end, end) if mark and prefix.count(mark) > text[:end].count(mark) else after
         # Without words between them, blanks part one side from nothing.
-        is_alone = not found.text and not (text[slice(*before)].strip() and text[slice(*after)].strip())
+        is_alone = not translation.text and not (text[slice(*before)].strip() and text[slice(*after)].strip())
         before = _without_blanks(text, before, at_begin=True, at_end=is_alone)
         after = _without_blanks(text, after, at_begin=is_alone, at_end=True)
-        around = ((0, *before), (len(found.text), *after))
+        around = ((0, *before), (len(translation.text), *after))
         return [Change(place, place, text[one:other], (one, other)) for place, one, other in around if one < other]
 
 

@@ -9,7 +9,7 @@ from nmt_cli.text.edits import Span
 from nmt_cli.text.letters import OTHER_SCRIPTS
 
 
-def counts_in(text: str, names: Iterable[str]) -> Counter[str]:
+def count_names(text: str, names: Iterable[str]) -> Counter[str]:
     """Return how often each name occurs in a text, but not within a longer word; names may overlap.
 
     The text is read once, and not for each name: where a name may begin, the lengths of such names are tried.
@@ -34,7 +34,7 @@ def counts_in(text: str, names: Iterable[str]) -> Counter[str]:
     return counts
 
 
-class Names:
+class NameFinder:
     """Finds the names of placeholders in a text, but not within a longer word; of several at a place, the longest.
 
     They are looked up by their first character and their length. A pattern of them all would have to be compiled for

@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from nmt_cli.normalization.codes import code_pattern
-from nmt_cli.normalization.placeholder_names import Names, counts_in
-from nmt_cli.normalization.placing import Words, in_order, source_units, target_units
+from nmt_cli.normalization.placeholder_names import NameFinder, count_names
+from nmt_cli.normalization.placing import AlignedWords, monotonic_alignment, source_units, target_units
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change, Span
 from nmt_cli.text.letters import WITHOUT_SPACES
-from nmt_cli.text.line import CodeKind, Line, Undo
+from nmt_cli.text.line import CodeKind, Line, UndoRecord
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 
 _NAMED = r"<\w|[{\[(]|\d+[$:]|L?(?:\d+|n)$|[\w.-]+%$|(?!(?:hh|ll|[hlLqjzt])[A-Za-z]$)[A-Za-z][\w-]+$"
 """Text after `%` that gives the name or number of the argument. `%lld` has a length, and `%user` has a name."""
-BY_ORDER = re.compile(rf"%(?!%|{_NAMED})|~(?![%&~])|\{{(?:[:!][^{{}}]*)?\}}$")
+SEQUENTIAL_DIRECTIVE = re.compile(rf"%(?!%|{_NAMED})|~(?![%&~])|\{{(?:[:!][^{{}}]*)?\}}$")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _NO_TEXT = code_pattern(())
-_MAX_SHOWN = 40
+_MAX_NAME_LENGTH = 40
 _SHORT_WORD = 3
 """Letters of the longest name that may well be a word of the other language."""
 _LONG_WORD = 15
@@ -36,7 +36,7 @@ _LONG_WORD = 15
 _NOT_FREE = re.compile(r"\d")
 """A word with a digit is a number, whose place no placeholder takes."""
 _MARKS = ".,;:!?…"
-_STAND_IN = re.compile(r"(?=__([0-9]{1,9})__)")
+_NUMBERED_NAME = re.compile(r"(?=__([0-9]{1,9})__)")
 _LIKE_A_WORD = re.compile(r"[:!][A-Za-z]")
 
 
@@ -64,53 +64,55 @@ class Placeholders(RestoringStep):
         found = tuple(Placeholder(name, code.begin, code.end) for name, code in zip(names, own, strict=True))
         spans = [(one.begin, one.end) for one in found]
         words = [*_words_around(line.text, spans)]
-        return line.changed(
+        return line.apply_step(
             self.name,
             [Change(one.begin, one.end, one.name) for one in found],
             found,
-            no_text=[span for span in words if line.is_free(*span)] or spans,
+            non_text_spans=[span for span in words if line.is_free(*span)] or spans,
             needs_alignment=True,
         )
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that write each placeholder as often as the line has it; none within a prefix."""
-        return put_back(undo, found)[0]
+        return restore_placeholders(undo, translation)[0]
 
 
-def put_back(
-    undo: Undo, found: Translation, strays: Callable[[str, Sequence[Span]], Iterable[Span]] | None = None
+def restore_placeholders(
+    undo: UndoRecord, translation: Translation, strays: Callable[[str, Sequence[Span]], Iterable[Span]] | None = None
 ) -> tuple[list[Change], int]:
     """Return the changes that bring placeholders back into a translation, and the number that the model had lost.
 
     `strays` gets a text and the spans of its known names, and yields the spans that look like placeholders and must go.
     """
     placeholders: Sequence[Placeholder] = undo.data
-    names = Names({one.name for one in placeholders})
+    names = NameFinder({one.name for one in placeholders})
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for number, one in enumerate(placeholders):
         waiting[one.name].append(number)
     there: list[tuple[Span, int]] = []
     removed: list[Span] = []
-    for begin, end in names.spans(found.text):
-        own = waiting[found.text[begin:end]]
+    for begin, end in names.spans(translation.text):
+        own = waiting[translation.text[begin:end]]
         if own:
             number = own.popleft()
-            if begin >= found.begun:
+            if begin >= translation.begun:
                 there.append(((begin, end), number))
-        elif begin >= found.begun:
+        elif begin >= translation.begun:
             removed.append((begin, end))
     if strays is not None:
         kept = sorted([*(span for span, _ in there), *removed])
-        removed += [span for span in strays(found.text, kept) if span[0] >= found.begun]
+        removed += [span for span in strays(translation.text, kept) if span[0] >= translation.begun]
     missing = sorted(number for numbers in waiting.values() for number in numbers)
-    finder = _Finder(undo, found, placeholders, [span for span, _ in there], removed)
+    finder = _Finder(undo, translation, placeholders, [span for span, _ in there], removed)
     placed = [*finder.places_of(missing)]
     filled = sorted(span for span, *_ in placed)  # perhaps the place of what is removed
-    removed = [one for one in removed if not _touched(filled, *one)]
-    return [*_written(undo.edits.old, placeholders, [*there, *placed]), *_removals(found.text, removed)], len(missing)
+    removed = [one for one in removed if not _overlapping(filled, *one)]
+    return [*_insertions(undo.edits.old, placeholders, [*there, *placed]), *_removals(translation.text, removed)], len(
+        missing
+    )
 
 
-def _written(
+def _insertions(
     text: str, placeholders: Sequence[Placeholder], places: Iterable[tuple[Span, int, str, str] | tuple[Span, int]]
 ) -> Iterator[Change]:
     """Yield the change that writes a placeholder at each place.
@@ -119,7 +121,7 @@ def _written(
     next argument are written in the order of the line.
     """
     found = sorted(((*one, "", "")[:4] for one in places), key=lambda one: (one[0], one[1]))
-    by_order = {number for _, number, _, _ in found if BY_ORDER.match(_raw(text, placeholders[number]))}
+    by_order = {number for _, number, _, _ in found if SEQUENTIAL_DIRECTIVE.match(_raw(text, placeholders[number]))}
     ordered = deque(sorted(by_order)) if len({_raw(text, placeholders[number]) for number in by_order}) > 1 else deque()
     for (begin, end), number, before, after in found:
         if ordered and number in by_order:
@@ -151,14 +153,14 @@ class _Finder:
 
     def __init__(
         self,
-        undo: Undo,
-        found: Translation,
+        undo: UndoRecord,
+        translation: Translation,
         placeholders: Sequence[Placeholder],
         taken: Sequence[Span],
         removed: Sequence[Span],
     ) -> None:
         self._places = undo.edits.new_spans([(one.begin, one.end) for one in placeholders])
-        self._source, self._found = undo.edits.new, found
+        self._source, self._translation = undo.edits.new, translation
         self._taken, self._removed = sorted(taken), sorted(removed)
         self._of_unit: dict[int, list[int]] = defaultdict(list)
         """Indices of the placeholders of each source unit."""
@@ -167,43 +169,45 @@ class _Finder:
         """Yield, for each missing placeholder, the span to replace, its index, and the text before and after it."""
         if not missing:
             return
-        found = self._found
-        alignment = found.alignment or in_order(self._source, found.text)
+        translation = self._translation
+        alignment = translation.alignment or monotonic_alignment(self._source, translation.text)
         sources = source_units(alignment, self._source, [place for span in self._places for place in span])
-        targets = target_units(alignment, found.text)
-        words = Words(found.text, targets, ())
+        targets = target_units(alignment, translation.text)
+        words = AlignedWords(translation.text, targets, ())
         ends = [end for _, end in sources]
         units = [min(bisect_right(ends, begin), max(len(sources) - 1, 0)) for begin, _ in self._places]
         for number, unit in enumerate(units):
             self._of_unit[unit].append(number)
-        free = _Free(alignment, sources, targets, [row for row, span in enumerate(targets) if self._is_free(*span)])
+        free = _FreeWords(
+            alignment, sources, targets, [row for row, span in enumerate(targets) if self._is_free(*span)]
+        )
         of_unit: dict[int, list[int]] = defaultdict(list)
         for number in missing:
             of_unit[units[number]].append(number)
         for unit, numbers in of_unit.items():
-            yield from self._at(free.taken_for(unit), words, sources[unit], self._of_unit[unit], numbers)
+            yield from self._at(free.take_word_for(unit), words, sources[unit], self._of_unit[unit], numbers)
 
     def _is_free(self, begin: int, end: int) -> bool:
         """Return whether a lost placeholder may take the place of a word of the translation."""
-        if begin < self._found.begun or _touched(self._taken, begin, end):
+        if begin < self._translation.begun or _overlapping(self._taken, begin, end):
             return False
-        own = _touched(self._removed, begin, end)
+        own = _overlapping(self._removed, begin, end)
         if any(first < begin or end < last for first, last in own):
             return False
         left, place = "", begin
         for first, last in own:
-            left, place = left + self._found.text[place:first], last
-        return not _NOT_FREE.search(left + self._found.text[place:end])
+            left, place = left + self._translation.text[place:first], last
+        return not _NOT_FREE.search(left + self._translation.text[place:end])
 
     def _at(
-        self, row: int | None, words: Words, unit: Span, own: Sequence[int], numbers: Sequence[int]
+        self, row: int | None, words: AlignedWords, unit: Span, own: Sequence[int], numbers: Sequence[int]
     ) -> Iterator[tuple[Span, int, str, str]]:
         """Yield the places of missing placeholders of one source unit.
 
         They replace the word `row` of the translation. In scripts without spaces they are put before it, and without a
         `row` at the end.
         """
-        text = self._found.text
+        text = self._translation.text
         before, after, blank = self._around(unit, own, numbers)
         if row is None:
             begin = end = len(text)
@@ -213,7 +217,7 @@ class _Finder:
             if WITHOUT_SPACES.search(text, begin, end):  # perhaps a part of a longer word
                 end, before, after = begin, "", ""
             else:
-                gone = [last for _, last in _touched(self._removed, begin, end)]
+                gone = [last for _, last in _overlapping(self._removed, begin, end)]
                 end = max([begin + len(text[begin:end].rstrip(_MARKS)), *gone])
                 end = words.spans[row][1] if end == begin else end
         for place, number in enumerate(numbers):
@@ -237,20 +241,22 @@ class _Finder:
         return text[begin:first], text[last:end].rstrip(_MARKS), inner[0] if inner else " "
 
 
-class _Free:
+class _FreeWords:
     """Words of a translation whose place a placeholder may take, each once."""
 
     def __init__(
         self, alignment: Alignment, sources: Sequence[Span], targets: Sequence[Span], rows: Sequence[int]
     ) -> None:
         self._rows = list(rows)
-        self._weights = None if alignment.weights is None or not rows else alignment.between(sources, targets)[rows]
+        self._weights = (
+            None if alignment.weights is None or not rows else alignment.word_weights(sources, targets)[rows]
+        )
         aligned_to = alignment.aligned_to(sources, targets) if alignment.weights is None else ()
         self._looking: dict[int, deque[int]] = defaultdict(deque)
         for row in rows if aligned_to else ():
             self._looking[aligned_to[row]].append(row)
 
-    def taken_for(self, unit: int) -> int | None:
+    def take_word_for(self, unit: int) -> int | None:
         """Take the free word most aligned to a source unit, and return its index; None if none is left.
 
         Without weights, take the first free word that is aligned to the unit, or else the nearest one.
@@ -274,7 +280,7 @@ class _Free:
         return self._rows.pop(place - is_before)
 
 
-def _touched(spans: Sequence[Span], begin: int, end: int) -> Sequence[Span]:
+def _overlapping(spans: Sequence[Span], begin: int, end: int) -> Sequence[Span]:
     """Return the spans that overlap a given one; `spans` are sorted, and do not overlap each other."""
     first = bisect_right(spans, begin, key=_end)
     return spans[first : bisect_left(spans, end, key=_begin)]
@@ -308,13 +314,13 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
 
     A placeholder that could be taken for a word of the text is read as `__1__` or the like.
     """
-    own = [name or shown(text[begin:end]) for begin, end, name in spans]
+    own = [name or default_name(text[begin:end]) for begin, end, name in spans]
     counts = Counter(own)
     parts, position = [], 0
     for (begin, end, _), name in zip(spans, own, strict=True):
         parts += [text[position:begin], name]
         position = end
-    there = counts_in("".join([*parts, text[position:]]), counts)
+    there = count_names("".join([*parts, text[position:]]), counts)
     given = {name for name, (_, _, own_name) in zip(own, spans, strict=True) if own_name}
     # Two names that touch would look like one word.
     touching = {
@@ -331,16 +337,16 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
             return False
         return name in given or _NO_TEXT.search(name) is not None
 
-    taken = set(_STAND_IN.findall(text))
+    taken = set(_NUMBERED_NAME.findall(text))
     stand_ins = (f"__{number}__" for number in itertools.count(1) if str(number) not in taken)
     read = {}
-    for (name, count), stand_in in zip(counts.items(), stand_ins, strict=False):
-        read[name] = name if is_clear(name) and there[name] == count else stand_in
+    for (name, count), substitute in zip(counts.items(), stand_ins, strict=False):
+        read[name] = name if is_clear(name) and there[name] == count else substitute
     return [read[name] for name in own]
 
 
-def shown(text: str) -> str:
+def default_name(text: str) -> str:
     """Return the one word that the model reads for a placeholder without a name."""
     if plural := re.match(r"\{\s*(\w+)\s*,", text):
         return f"{{{plural[1]}}}"
-    return re.sub(r"\s+", "_", text.strip())[:_MAX_SHOWN]
+    return re.sub(r"\s+", "_", text.strip())[:_MAX_NAME_LENGTH]

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from nmt_cli.normalization.elements import Element, Tag, placed
+from nmt_cli.normalization.elements import Element, Tag, place_elements
 from nmt_cli.text.edits import Change, Edits, Span, word_spans
 from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
 from nmt_cli.text.unit_alignment import Alignment
@@ -29,13 +29,13 @@ _FOLLOWING = "ะาำๅๆະາຳໆ"
 """Vowels of Thai and Lao that are written after their consonant, and are no combining marks."""
 
 
-def units_of(text: str, begins: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
+def units_of(text: str, begins: Iterable[int] = (), atomic_spans: Iterable[Span] = ()) -> list[Span]:
     """Return the spans of the words of a text; scripts that write no blanks are cut where a piece of the model begins.
 
     `begins` are the places at which pieces and the like begin. A mark stays with the character before it. A span of
-    `solid` is never split between two words, even if it has blanks in it.
+    `atomic_spans` is never split between two words, even if it has blanks in it.
     """
-    whole = list(solid)
+    whole = list(atomic_spans)
     ends = [end for _, end in whole]
 
     def is_free(place: int) -> bool:
@@ -65,17 +65,19 @@ def _may_cut(text: str, place: int) -> bool:
     return is_unspaced is not None and after not in MARKS and before not in _LEADING and after not in _FOLLOWING
 
 
-def source_units(alignment: Alignment, text: str, cuts: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
+def source_units(
+    alignment: Alignment, text: str, cuts: Iterable[int] = (), atomic_spans: Iterable[Span] = ()
+) -> list[Span]:
     """Return the spans of the units of the source text, also cut at some places, as at the borders of tags."""
-    return units_of(text, [*(begin for begin, _ in alignment.source), *cuts], solid)
+    return units_of(text, [*(begin for begin, _ in alignment.source), *cuts], atomic_spans)
 
 
-def target_units(alignment: Alignment, text: str, solid: Iterable[Span] = ()) -> list[Span]:
+def target_units(alignment: Alignment, text: str, atomic_spans: Iterable[Span] = ()) -> list[Span]:
     """Return the spans of the units of the target text."""
-    return units_of(text, (begin for begin, _ in alignment.target), solid)
+    return units_of(text, (begin for begin, _ in alignment.target), atomic_spans)
 
 
-def in_order(source: str, target: str) -> Alignment:
+def monotonic_alignment(source: str, target: str) -> Alignment:
     """Return an alignment of two texts by the order of their words, where there is no attention."""
     sources, targets = word_spans(source), word_spans(target)
     looks = tuple(row * len(sources) // max(len(targets), 1) if sources else -1 for row in range(len(targets)))
@@ -83,14 +85,14 @@ def in_order(source: str, target: str) -> Alignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class AlignedWords:
     """The words of a translation, each with the word of the source that it is aligned to."""
 
     text: str
     spans: Sequence[Span]
     aligned_to: Sequence[int]
     """For each word, the index of a source word; -1 for none."""
-    solid: Sequence[Span] = ()
+    atomic_spans: Sequence[Span] = ()
     """The placeholders, which must not be split. Each lies within one word."""
     limit: int | None = None
     """The place after all text that belongs to these words; by default, the end of the text."""
@@ -104,20 +106,20 @@ class Words:
         begin, end = self.spans[row]
         found = _EDGES.fullmatch(self.text, begin, end)
         core = found.span(2) if found else (begin, end)
-        own = self._solid_within(begin, end) if self.solid else ()
+        own = self._atomic_spans_within(begin, end) if self.atomic_spans else ()
         if not own:
             return core
         return (min(core[0], own[0][0]), max(core[1], own[-1][1])) if found else (own[0][0], own[-1][1])
 
-    def _solid_within(self, begin: int, end: int) -> Sequence[Span]:
-        first = bisect_left(self.solid, (begin, begin))
-        return self.solid[first : bisect_left(self.solid, (end, end))]
+    def _atomic_spans_within(self, begin: int, end: int) -> Sequence[Span]:
+        first = bisect_left(self.atomic_spans, (begin, begin))
+        return self.atomic_spans[first : bisect_left(self.atomic_spans, (end, end))]
 
     def letter(self, row: int) -> int | None:
         """Return the place of the first letter or digit of a word that is in no placeholder; None if there is none."""
         begin, end = self.spans[row]
-        solid = {place for span in self._solid_within(begin, end) for place in range(*span)}
-        return next((at for at in range(begin, end) if self.text[at].isalnum() and at not in solid), None)
+        atomic_spans = {place for span in self._atomic_spans_within(begin, end) for place in range(*span)}
+        return next((at for at in range(begin, end) if self.text[at].isalnum() and at not in atomic_spans), None)
 
     def has_text(self, row: int) -> bool:
         """Return whether a word has letters or digits."""
@@ -144,20 +146,20 @@ class Words:
         place = self.core(row)[1]
         return place + len(tag.tail) * self.text[place:end].startswith(tag.tail)
 
-    def from_place(self, place: int) -> Words:
+    def from_place(self, place: int) -> AlignedWords:
         """Return the words that end after a place of the text; the first one is cut there."""
         if not place:
             return self
         own = [row for row, (_, end) in enumerate(self.spans) if end > place]
         spans = [(max(self.spans[row][0], place), self.spans[row][1]) for row in own]
-        return Words(self.text, spans, [self.aligned_to[row] for row in own], self.solid, self.limit)
+        return AlignedWords(self.text, spans, [self.aligned_to[row] for row in own], self.atomic_spans, self.limit)
 
-    def behind(self, first: int) -> Words:
+    def from_row(self, first: int) -> AlignedWords:
         """Return the words from index `first` on."""
-        return Words(self.text, self.spans[first:], self.aligned_to[first:], self.solid, self.limit)
+        return AlignedWords(self.text, self.spans[first:], self.aligned_to[first:], self.atomic_spans, self.limit)
 
 
-class Unread(NamedTuple):
+class UnreadElement(NamedTuple):
     """A tag or symbol that the model has not read."""
 
     begin: int
@@ -175,11 +177,11 @@ class Gaps:
     """Edits from the line to the text that the model reads."""
     read: Sequence[Span]
     """The spans of the words that are read, but not of text that only stands in for an element, such as a comma."""
-    words: Words
+    words: AlignedWords
     """The words of the translation, which are aligned to the words that are read."""
-    elements: Sequence[Unread]
+    elements: Sequence[UnreadElement]
 
-    def verbatim(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
+    def verbatim_changes(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
         """Return the changes that bring back the text of gaps, each with the indices of its elements.
 
         A gap comes back if the words on its two sides still follow each other in the translation. A pair comes back as
@@ -307,7 +309,7 @@ class _Edge(NamedTuple):
     place: int
 
 
-def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
+def marks_of(words: AlignedWords, tags: Sequence[Tag]) -> list[Mark]:
     """Return the marks of the beginning and the end of each tag, in the order in which they are written.
 
     Tags that are open must come first, the outermost foremost; each ends after at least one word.
@@ -321,7 +323,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
     """For each element with words, by its `id`, the index of its last word."""
     end = len(words.text) if words.limit is None else words.limit
     ends_apart = not words.text[end - 1 : end].strip()
-    root = placed(tags, [*words.aligned_to, *[-1] * (num_words - len(words.aligned_to))])
+    root = place_elements(tags, [*words.aligned_to, *[-1] * (num_words - len(words.aligned_to))])
     waiting = [(inner, root, False) for inner in reversed(root.inner)]
     while waiting:
         element, outer, is_end = waiting.pop()
@@ -330,7 +332,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
             waiting.append((element, outer, True))
             waiting += [(inner, element, False) for inner in reversed(element.inner)]
         text = (tag.closing or "") if is_end else "" if tag.is_open else tag.text
-        number = tag.closes if is_end else tag.number
+        number = tag.close_index if is_end else tag.number
         if element.is_behind:
             row = element.first - 1
             is_apart = not is_end and not tag.is_after and not outer.is_behind
@@ -359,7 +361,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
     return [mark for mark in found if mark.text.strip()]
 
 
-def _last_word(words: Words, element: Element) -> int:
+def _last_word(words: AlignedWords, element: Element) -> int:
     """Return the index of the last word of an element, or of one before it if words of punctuation must be outside."""
     row = element.last - 1
     while element.tag.cuts_last and not element.tag.tail and row > element.first and not words.has_text(row):

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from nmt_cli.system.errors import ModelError
-from nmt_cli.text.letters import SIGN_WORD, WORD, is_capital, lower
+from nmt_cli.text.letters import SIGN_WORD, WORD, is_all_caps, lower
 
 MAX_LINES = 300_000
 """Most lines of each corpus that are read."""
@@ -75,7 +75,7 @@ class TextProfile:
             characters.update(line)
             sign_words.update(SIGN_WORD.findall(line))
             ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())
-            if is_capital(line):
+            if is_all_caps(line):
                 continue
             for number, match in enumerate(WORD.finditer(line)):
                 word = match[0]
@@ -84,7 +84,7 @@ class TextProfile:
                 begins_sentence = number == 0 or _SENTENCE_END.search(line, max(0, match.start() - 4), match.start())
                 key = lower(word, language)
                 # The first word of a sentence has a capital by its place: it shows that the word exists, no more.
-                forms[key][key if begins_sentence and not is_capital(word[1:]) else word] += not begins_sentence
+                forms[key][key if begins_sentence and not is_all_caps(word[1:]) else word] += not begins_sentence
         usual = {key: forms[key].most_common(1)[0][0] for key in _most_frequent(forms)}
         letters = sum(count for one, count in characters.items() if one.isupper() or one.islower())
         capitals = sum(count for one, count in characters.items() if one.isupper())
@@ -168,7 +168,7 @@ def _other_forms(counts: Mapping[str, Counter[str]], usual: Mapping[str, str]) -
     """Yield the forms, beside the usual one, in which each word may be right."""
     for key, usual_form in usual.items():
         for form, count in counts[key].items():
-            if form != usual_form and count >= (MIN_CAPITALS if is_capital(form) else 1):
+            if form != usual_form and count >= (MIN_CAPITALS if is_all_caps(form) else 1):
                 yield form
         if key != usual_form and not counts[key][key] and counts[key][usual_form] < MIN_NAME:
             yield key

@@ -31,4 +31,4 @@ class Spacing(Step):
             for mark in _MARKS_APART.finditer(line.text)
             if not self._profile.is_usually_apart(mark[1]) and line.is_free(mark.start(), mark.start(1))
         )
-        return line.changed(self.name, [Change(mark.start(), mark.start(1), "") for mark in apart])
+        return line.apply_step(self.name, [Change(mark.start(), mark.start(1), "") for mark in apart])

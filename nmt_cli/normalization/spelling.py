@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nmt_cli.normalization.known_words import KnownWords
 from nmt_cli.normalization.sentence_ends import ends_sentence
 from nmt_cli.normalization.step import Step
-from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.normalization.word_case import Truecaser
 from nmt_cli.text.edits import Change
 from nmt_cli.text.letters import WORD
 from nmt_cli.text.line import Line
@@ -18,16 +18,16 @@ class Spelling(Step):
 
     name = "spelling"
 
-    def __init__(self, words: KnownWords, case: WordCase) -> None:
+    def __init__(self, words: KnownWords, case: Truecaser) -> None:
         """Correct words to those of the training text; `case` says in which lines capitals mark names."""
         self._words, self._case = words, case
 
     def read(self, line: Line) -> Line:
         """Return the line without typing errors."""
-        return line.changed(self.name, self._changes(line))
+        return line.apply_step(self.name, self._changes(line))
 
     def _changes(self, line: Line) -> Iterator[Change]:
-        recases, begins = self._case.is_uninformative(line.plain()), True
+        recases, begins = self._case.has_uninformative_case(line.plain_text()), True
         for word in line.words():
             for match in WORD.finditer(word[0]):
                 corrected = self._words.corrected(match[0], any_case=recases or begins)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from nmt_cli.text.edits import Change
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
 
@@ -28,5 +28,5 @@ class RestoringStep(Step):
     """A step that also changes the translation on the way out, to restore the text that it has changed in the line."""
 
     @abstractmethod
-    def undo(self, undo: Undo, found: Translation, /) -> Sequence[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation, /) -> Sequence[Change]:
         """Return the changes that turn the translation of the text after this step into one of the text before it."""

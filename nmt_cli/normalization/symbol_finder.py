@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from nmt_cli.normalization.symbols import JOINERS, PARTNERS, QUOTES, KnownSymbols, is_half, is_symbol
+from nmt_cli.normalization.symbols import JOINERS, PARTNERS, QUOTES, KnownSymbols, is_bracket_or_quote, is_symbol
 from nmt_cli.text.edits import Span
 
 _MARKS = ".,;:!?…"
@@ -27,7 +27,7 @@ class InnerSymbol(NamedTuple):
 
     begin: int
     end: int
-    begin_read: int
+    replacement_begin: int
     """The place from which `read` replaces the text up to `end`: where the symbol, or the blanks before it, begin."""
     read: str
     partner: int | None = None
@@ -47,18 +47,23 @@ class SymbolFinder:
 
     known: KnownSymbols
 
-    def found(self, text: str, span: Span, kept: Sequence[Span]) -> list[InnerSymbol]:
+    def symbols(self, text: str, span: Span, protected_spans: Sequence[Span]) -> list[InnerSymbol]:
         """Return the symbols between two places of a text that a model need not read, from left to right.
 
-        They do not include symbols within the spans `kept`, the marks of a sentence, apostrophes and hyphens in words,
-        symbols beside a digit except brackets, quotes and degrees, and symbols within a word next to a capital, as in
-        `R&B`.
+        They do not include symbols within the spans `protected_spans`, the marks of a sentence, apostrophes and hyphens
+        in words, symbols beside a digit except brackets, quotes and degrees, and symbols within a word next to a
+        capital, as in `R&B`.
         """
         places: list[Span] = []
         for word in _WORD.finditer(text, *span):
             if any(map(str.isalnum, word[0])):
-                places += sorted({*self._degrees(text, word.span(), kept), *self._glued(text, word.span(), kept)})
-            elif any(begin < word.end() and word.start() < end for begin, end in kept):
+                places += sorted(
+                    {
+                        *self._degrees(text, word.span(), protected_spans),
+                        *self._attached_symbols(text, word.span(), protected_spans),
+                    }
+                )
+            elif any(begin < word.end() and word.start() < end for begin, end in protected_spans):
                 continue
             elif (bare := word[0].rstrip(_MARKS)) and self.known.is_rare_word(bare):
                 places.append((word.start(), word.start() + len(bare)))
@@ -70,19 +75,19 @@ class SymbolFinder:
             symbol = self._symbol(text, place, read + text[end : place[0]], partner)
             if partner is not None and partner < number and _follows_no_comma(text, found[partner]):
                 # A comma would part its subject from the rest.
-                symbol = symbol._replace(begin_read=place[0], read=" " * _is_between(text, place))
-            read, end = read + text[end : symbol.begin_read] + symbol.read, symbol.end
+                symbol = symbol._replace(replacement_begin=place[0], read=" " * _is_between(text, place))
+            read, end = read + text[end : symbol.replacement_begin] + symbol.read, symbol.end
             found.append(symbol)
-        return list(_parted(text, found))
+        return list(_separate_words(text, found))
 
-    def _degrees(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+    def _degrees(self, text: str, span: Span, protected_spans: Sequence[Span]) -> Iterator[Span]:
         """Yield the spans of the degree signs in a word, with their unit."""
         if self.known.is_rare("°"):
             for degrees in _DEGREES.finditer(text, *span):
-                if not any(begin < degrees.end() and degrees.start() < end for begin, end in kept):
+                if not any(begin < degrees.end() and degrees.start() < end for begin, end in protected_spans):
                     yield degrees.span()
 
-    def _glued(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+    def _attached_symbols(self, text: str, span: Span, protected_spans: Sequence[Span]) -> Iterator[Span]:
         """Yield the spans of the symbols in a word that has letters or digits too."""
         places = [
             place
@@ -91,20 +96,20 @@ class SymbolFinder:
             and one != "°"
             and one not in _MARKS
             and one not in _WITHIN_WORDS
-            and not any(begin <= place < end for begin, end in kept)
+            and not any(begin <= place < end for begin, end in protected_spans)
             and (self.known.is_rare_word(one) if one in _LONG_DASHES else self.known.is_rare(one))
         ]
         has_inner_bracket = any(
             text[max(place - 1, 0) : place].isalnum() and text[place + 1 : place + 2].isalnum()
             for place in places
-            if is_half(text[place])
+            if is_bracket_or_quote(text[place])
         )
         for begin, end in _runs(text, places):
             before, after = text[max(begin - 1, span[0]) : begin], text[end : min(end + 1, span[1])]
             is_between = before.isalnum() and after.isalnum()
-            if not is_half(text[begin]) and (before.isdigit() or after.isdigit()):
+            if not is_bracket_or_quote(text[begin]) and (before.isdigit() or after.isdigit()):
                 continue
-            if is_half(text[begin]) and has_inner_bracket:
+            if is_bracket_or_quote(text[begin]) and has_inner_bracket:
                 continue
             if is_between and (before.isupper() or after.isupper()):
                 continue
@@ -127,21 +132,21 @@ class SymbolFinder:
             is_pause = text[begin] in _LONG_DASHES or (is_apart and not any(map(_is_picture, text[begin:end])))
         is_comma = is_pause and bool(self.known.comma) and before.rstrip()[-1:].isalnum()
         is_comma = is_comma and _WORD_FOLLOWS.match(text, end) is not None
-        begin_read = len(text[:begin].rstrip()) if is_apart or is_comma else begin
+        replacement_begin = len(text[:begin].rstrip()) if is_apart or is_comma else begin
         read = self.known.comma + " " * bool(after.strip()) if is_comma else " " * is_between
         return InnerSymbol(
-            begin, end, begin_read, read, partner, is_word=partner is None and (begins_word or is_between)
+            begin, end, replacement_begin, read, partner, is_word=partner is None and (begins_word or is_between)
         )
 
 
-def _parted(text: str, symbols: Sequence[InnerSymbol]) -> Iterator[InnerSymbol]:
+def _separate_words(text: str, symbols: Sequence[InnerSymbol]) -> Iterator[InnerSymbol]:
     """Yield the symbols; where two words would become one without them, the last one between is read as a blank."""
     begin, read = 0, ""
     for number, symbol in enumerate(symbols):
-        if not number or symbols[number - 1].end != symbol.begin_read:
-            begin, read = symbol.begin_read, ""
+        if not number or symbols[number - 1].end != symbol.replacement_begin:
+            begin, read = symbol.replacement_begin, ""
         read += symbol.read
-        is_last = number + 1 == len(symbols) or symbols[number + 1].begin_read != symbol.end
+        is_last = number + 1 == len(symbols) or symbols[number + 1].replacement_begin != symbol.end
         is_glued = not read and bool(text[:begin][-1:].strip()) and text[symbol.end : symbol.end + 1].isalnum()
         yield symbol._replace(read=" ") if is_last and is_glued else symbol
 
@@ -163,7 +168,7 @@ def _is_picture(symbol: str) -> bool:
 
 def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
     """Yield the spans of adjacent places; a bracket or quote is a span of its own."""
-    numbered = [(place, number, is_half(text[place])) for number, place in enumerate(places)]
+    numbered = [(place, number, is_bracket_or_quote(text[place])) for number, place in enumerate(places)]
     for _, run in groupby(numbered, key=lambda one: (one[0] - one[1], one[2] and one[0])):
         own = [place for place, _, _ in run]
         yield own[0], own[-1] + 1
@@ -178,7 +183,7 @@ def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
         wanted = PARTNERS.get(symbol, symbol)
         first = next((one for one in reversed(opened) if _same(text[slice(*places[one])], wanted)), None)
         is_apart = before.isspace() and not after.strip()
-        if (is_apart or _is_between(text, (begin, end))) and not is_half(symbol):
+        if (is_apart or _is_between(text, (begin, end))) and not is_bracket_or_quote(symbol):
             continue
         if first is not None and symbol not in _OPENING and (is_apart or not before.isspace()):
             del opened[opened.index(first) :]

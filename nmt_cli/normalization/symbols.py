@@ -9,12 +9,12 @@ from nmt_cli.normalization.profile import TextProfile
 
 MAX_LENGTH = 2_000
 """Most characters of a line whose symbols are left out; parts of longer ones may begin and end anywhere."""
-MIN_SYMBOL = 10
+MIN_SYMBOL_COUNT = 10
 """Least number of times that a symbol is in a training text for the model to read it within a line."""
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 """Characters that join emoji, or choose how one is drawn."""
 PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
-SHARES = "%‰٪"
+PERCENT_SIGNS = "%‰٪"
 QUOTES = '"“”„‟'
 
 
@@ -28,7 +28,7 @@ def is_currency(character: str) -> bool:
     return unicodedata.category(character) == "Sc"
 
 
-def is_half(symbol: str) -> bool:
+def is_bracket_or_quote(symbol: str) -> bool:
     """Return whether a symbol is one of a pair: a bracket or a quote."""
     return symbol in PARTNERS or symbol in QUOTES
 
@@ -42,7 +42,7 @@ class KnownSymbols:
         self._usual = set(profile.characters)
         if profile.sign_words is not None:
             counts = profile.characters.items()
-            self._usual = {one for one, count in counts if count >= MIN_SYMBOL or not is_symbol(one)}
+            self._usual = {one for one, count in counts if count >= MIN_SYMBOL_COUNT or not is_symbol(one)}
 
     @property
     def comma(self) -> str:
@@ -50,7 +50,8 @@ class KnownSymbols:
         return "" if "," not in self._usual else " ," if self._profile.is_usually_apart(",") else ","
 
     def has_all_often(self, text: str) -> bool:
-        """Return whether the training text has all characters of a text, the symbols at least `MIN_SYMBOL` times."""
+        """Return whether the training text has all characters of a text, the symbols at least `MIN_SYMBOL_COUNT`
+        times."""
         return self._usual.issuperset(text)
 
     def has_all(self, text: str) -> bool:
@@ -59,24 +60,24 @@ class KnownSymbols:
 
     def is_unknown(self, character: str) -> bool:
         """Return whether a character is a symbol for which the training text has neither itself nor an equivalent."""
-        return is_symbol(character) and not self._characters.has_all(self._read(character))
+        return is_symbol(character) and not self._characters.has_all(self._equivalent(character))
 
     def is_rare(self, symbol: str) -> bool:
         """Return whether the training text hardly has a symbol, or its equivalent if it lacks the symbol."""
-        return not self._usual.issuperset(self._read(symbol))
+        return not self._usual.issuperset(self._equivalent(symbol))
 
     def is_rare_unit(self, character: str) -> bool:
         """Return whether a character is a currency, percent or per mille sign that the training text hardly has."""
-        return (is_currency(character) or character in SHARES) and self._profile.characters.get(
+        return (is_currency(character) or character in PERCENT_SIGNS) and self._profile.characters.get(
             character, 0
-        ) < MIN_SYMBOL
+        ) < MIN_SYMBOL_COUNT
 
     def is_rare_word(self, symbols: str) -> bool:
         """Return whether the training text hardly ever has some symbols as a word of their own."""
         if self._profile.sign_words is None:
             return any(map(self.is_rare, symbols))
-        read = "".join(map(self._read, symbols))
-        return max(self._profile.sign_words.get(one, 0) for one in (symbols, read)) < MIN_SYMBOL
+        read = "".join(map(self._equivalent, symbols))
+        return max(self._profile.sign_words.get(one, 0) for one in (symbols, read)) < MIN_SYMBOL_COUNT
 
-    def _read(self, symbol: str) -> str:
-        return self._characters.equivalent(symbol, opens=True)
+    def _equivalent(self, symbol: str) -> str:
+        return self._characters.equivalent(symbol, is_opening=True)

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from nmt_cli.normalization.code_finder import CodeFinder
 from nmt_cli.normalization.elements import Tag
-from nmt_cli.normalization.placeholder_names import Names
+from nmt_cli.normalization.placeholder_names import NameFinder
 from nmt_cli.normalization.placing import (
+    AlignedWords,
     Gaps,
-    Unread,
-    Words,
-    in_order,
+    UnreadElement,
     marks_of,
+    monotonic_alignment,
     source_units,
     target_units,
     without_overlaps,
@@ -32,11 +32,11 @@ from nmt_cli.normalization.placing import (
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change, Edits, Span
 from nmt_cli.text.letters import WITHOUT_SPACES
-from nmt_cli.text.line import Code, CodeKind, Line, Undo
+from nmt_cli.text.line import Code, CodeKind, Line, UndoRecord
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 
-_OF_ELEMENTS = (CodeKind.OPEN, CodeKind.CLOSE, CodeKind.ALONE, CodeKind.LINE_END)
+_OF_ELEMENTS = (CodeKind.OPEN, CodeKind.CLOSE, CodeKind.STANDALONE, CodeKind.LINE_END)
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
 
@@ -51,11 +51,11 @@ class TagCode(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class RemovedCodes:
     """The codes that were taken out of a line."""
 
     tags: tuple[TagCode, ...]
-    keys: tuple[Span, ...] = ()
+    accelerators: tuple[Span, ...] = ()
     """Spans of the signs of accelerators, which documents may write as `&amp;`."""
     has_escapes: bool = False
     """True if the line has escaped quotes, so that those of the translation must be escaped."""
@@ -78,8 +78,8 @@ class Tags(RestoringStep):
 
     def read(self, line: Line) -> Line:
         """Return the line without its tags; its placeholders stay, and are recorded in its `codes`."""
-        codes = self._found(line.text) if line.codes is None else line.codes
-        prefix = [code for code in self._found(line.prefix) if code.kind is not CodeKind.PLACEHOLDER]
+        codes = self._find_codes(line.text) if line.codes is None else line.codes
+        prefix = [code for code in self._find_codes(line.prefix) if code.kind is not CodeKind.PLACEHOLDER]
         if not codes and not prefix:
             return line
         line = replace(line, codes=codes)
@@ -87,61 +87,66 @@ class Tags(RestoringStep):
         if not own and not prefix:
             return line
         elements = [code for code in own if code.kind in _OF_ELEMENTS]
-        return line.changed(
+        return line.apply_step(
             self.name,
-            taken_out(line.text, own),
-            Tagged(
-                paired(elements),
+            remove_codes(line.text, own),
+            RemovedCodes(
+                pair_tags(elements),
                 tuple((code.begin, code.end) for code in own if code.kind is CodeKind.ACCELERATOR),
                 any(code.kind is CodeKind.ESCAPE for code in own),
                 tags_of_prefix(line.prefix, prefix, line.text, elements) if prefix else (),
                 frozenset(line.text[code.begin : code.end] for code in codes if code.kind is CodeKind.PLACEHOLDER),
                 _has_unpaired(line.text, elements),
             ),
-            prefix_changes=taken_out(line.prefix, prefix, is_whole=False),
+            prefix_changes=remove_codes(line.prefix, prefix, is_whole=False),
             needs_alignment=bool(own),
         )
 
-    def _found(self, text: str) -> tuple[Code, ...]:
+    def _find_codes(self, text: str) -> tuple[Code, ...]:
         return tuple(code for code in self._finder.codes(text) if text[code.begin : code.end] not in self._symbols)
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the changes that put the tags back, but none into a prefix, and none that the prefix already has.
 
         Without attention, the order of the words determines the places.
         """
-        tagged = undo.data
-        alignment = found.alignment or in_order(undo.edits.new, found.text)
-        reading = Reading.of(undo.edits, tagged, alignment)
-        words = reading.words_of(found, alignment)
-        missing = _missing(reading.tags, tagged.in_prefix)
-        changes = reading.verbatim(words, missing, found.begun)
+        removed_codes = undo.data
+        alignment = translation.alignment or monotonic_alignment(undo.edits.new, translation.text)
+        reading = TaggedLine.of(undo.edits, removed_codes, alignment)
+        words = reading.align_words(translation, alignment)
+        missing = _missing_tags(reading.tags, removed_codes.in_prefix)
+        changes = reading.verbatim_changes(words, missing, translation.begun)
         if changes is None:
-            changes = reading.by_attention(words.from_place(found.begun), missing)
-        if undo.prefix_edits is not None and _lacks_blank(undo, tagged, found):
-            changes = [Change(found.begun, found.begun, " "), *changes]
+            changes = reading.attention_changes(words.from_place(translation.begun), missing)
+        if undo.prefix_edits is not None and _lacks_blank(undo, removed_codes, translation):
+            changes = [Change(translation.begun, translation.begun, " "), *changes]
         back = {place for change in changes if change.origin is not None for place in range(*change.origin)}
-        keys = [key for key in tagged.keys if key[0] not in back]
-        if keys:
-            changes = [*changes, *without_overlaps([*reading.keys(words, keys, found.begun)], changes)]
-        if tagged.has_escapes:
+        accelerators = [key for key in removed_codes.accelerators if key[0] not in back]
+        if accelerators:
+            changes = [
+                *changes,
+                *without_overlaps([*reading.accelerators(words, accelerators, translation.begun)], changes),
+            ]
+        if removed_codes.has_escapes:
             escaped = {change.end for change in changes if change.text.endswith("\\")}
-            quotes = (place for place in range(found.begun, len(found.text)) if found.text[place] == "'")
+            quotes = (
+                place for place in range(translation.begun, len(translation.text)) if translation.text[place] == "'"
+            )
             changes = [*changes, *(Change(place, place, "\\") for place in quotes if place not in escaped)]
         return changes
 
 
-def _lacks_blank(undo: Undo, tagged: Tagged, found: Translation) -> bool:
+def _lacks_blank(undo: UndoRecord, removed_codes: RemovedCodes, translation: Translation) -> bool:
     """Return whether a prefix ends with a tag that a blank follows in the line, but not in the translation."""
     assert undo.prefix_edits is not None
     shown, text = undo.prefix_edits.old, undo.edits.old
-    if not tagged.in_prefix or not found.text[found.begun :][:1].strip():
+    if not removed_codes.in_prefix or not translation.text[translation.begun :][:1].strip():
         return False
-    last = tagged.tags[tagged.in_prefix[-1]]
+    last = removed_codes.tags[removed_codes.in_prefix[-1]]
     return shown.endswith(text[last.begin : last.end]) and text[last.end : last.end + 1].isspace()
 
 
-def taken_out(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> list[Change]:
+def remove_codes(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> list[Change]:
     """Return the changes that delete the codes of a text, and all but one of the blanks around them.
 
     If only a line end separates two words, a blank takes its place. An element within a word, as in `x<sup>2</sup>y`,
@@ -182,7 +187,7 @@ def _runs(text: str, codes: Iterable[Code]) -> Iterator[list[Code]]:
         yield run
 
 
-def paired(codes: Sequence[Code]) -> tuple[TagCode, ...]:
+def pair_tags(codes: Sequence[Code]) -> tuple[TagCode, ...]:
     """Return tags with their partners: each closing tag belongs to the last open tag of its name."""
     partners: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
@@ -203,7 +208,7 @@ def tags_of_prefix(prefix: str, in_prefix: Sequence[Code], text: str, codes: Seq
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for number, code in enumerate(codes):
         waiting[text[code.begin : code.end]].append(number)
-    own, of_prefix = paired(codes), paired(in_prefix)
+    own, of_prefix = pair_tags(codes), pair_tags(in_prefix)
     found: dict[int, int] = {}
     for number, tag in enumerate(of_prefix):
         written = waiting[prefix[tag.begin : tag.end]]
@@ -219,17 +224,17 @@ def tags_of_prefix(prefix: str, in_prefix: Sequence[Code], text: str, codes: Seq
 
 def has_unpaired_tag(line: Line) -> bool:
     """Return whether a line had a tag that should enclose text and is never closed, or is closed but never opened."""
-    return any(undo.step == Tags.name and undo.data.has_unpaired for undo in line.undos)
+    return any(undo.step == Tags.name and undo.data.has_unpaired for undo in line.undo_records)
 
 
 def _has_unpaired(text: str, codes: Iterable[Code]) -> bool:
     own = [code for code in codes if code.kind in (CodeKind.OPEN, CodeKind.CLOSE)]
-    alone = (code for code, tag in zip(own, paired(own), strict=True) if tag.partner is None)
+    alone = (code for code, tag in zip(own, pair_tags(own), strict=True) if tag.partner is None)
     return any(text[code.begin : code.end].startswith("</") or not _VOID.fullmatch(code.name) for code in alone)
 
 
 @dataclass(frozen=True)
-class Reading:
+class TaggedLine:
     """A line with its tags, and the text that is read without them."""
 
     edits: Edits
@@ -238,22 +243,24 @@ class Reading:
     """The span in the read text that corresponds to each code; empty if the code was deleted."""
     units: Sequence[Span]
     """The units of the text that is read."""
-    names: Names
+    names: NameFinder
     """The placeholders of the line and of its translation."""
 
     @classmethod
-    def of(cls, edits: Edits, tagged: Tagged, alignment: Alignment) -> Reading:
+    def of(cls, edits: Edits, removed_codes: RemovedCodes, alignment: Alignment) -> TaggedLine:
         """Return the reading of a line; in scripts without blanks its units end at tags, too."""
-        places = edits.new_spans([(code.begin, code.end) for code in tagged.tags])
+        places = edits.new_spans([(code.begin, code.end) for code in removed_codes.tags])
         cuts = [place for span in places for place in span]
-        names = Names(tagged.placeholders)
-        return cls(edits, tagged.tags, places, source_units(alignment, edits.new, cuts, names.spans(edits.new)), names)
+        names = NameFinder(removed_codes.placeholders)
+        return cls(
+            edits, removed_codes.tags, places, source_units(alignment, edits.new, cuts, names.spans(edits.new)), names
+        )
 
-    def words_of(self, found: Translation, alignment: Alignment) -> Words:
+    def align_words(self, translation: Translation, alignment: Alignment) -> AlignedWords:
         """Return the units of a translation, and those of the line that they are aligned to."""
-        solid = [*self.names.spans(found.text)]
-        units = target_units(alignment, found.text, solid)
-        return Words(found.text, units, alignment.aligned_to(self.units, units), solid)
+        atomic_spans = [*self.names.spans(translation.text)]
+        units = target_units(alignment, translation.text, atomic_spans)
+        return AlignedWords(translation.text, units, alignment.aligned_to(self.units, units), atomic_spans)
 
     @cached_property
     def tags(self) -> Sequence[Tag]:
@@ -264,33 +271,37 @@ class Reading:
         for number, code in enumerate(self.codes):
             if code.partner is not None and code.partner < number:
                 continue
-            closes = number if code.partner is None else code.partner
+            close_index = number if code.partner is None else code.partner
             first_code = late.get(number, number)
-            at, end_at = self.places[first_code][0], self.places[closes][0]
+            at, end_at = self.places[first_code][0], self.places[close_index][0]
             first, last = bisect_right(ends, at), bisect_left(begins, end_at)
             text = self.edits.old[code.begin : code.end]
-            close = None if code.partner is None else self._text(closes)
+            close = None if code.partner is None else self._text(close_index)
             is_within = first < len(begins) and begins[first] < at
-            crossing = number if number in late else None
+            crossing_index = number if number in late else None
             if close is not None and first < last and at < end_at:
                 found.append(
-                    self._around(Tag(text, close, first, last, first_code, closes, crossing=crossing), at, end_at)
+                    self._with_punctuation(
+                        Tag(text, close, first, last, first_code, close_index, crossing_index=crossing_index),
+                        at,
+                        end_at,
+                    )
                 )
                 continue
-            before, after = self._beside(first_code, closes)
+            before, after = self._neighbours(first_code, close_index)
             is_after = is_within or bool(before.strip())
             is_apart = not is_after and not after.strip()
             found.append(
                 Tag(
                     text + " " * (is_apart and close is None), close, first + is_within, first + is_within,
-                    first_code, closes,
+                    first_code, close_index,
                     is_after=is_after, is_apart=is_apart, cuts_last=is_within,
-                    crossing=crossing,
+                    crossing_index=crossing_index,
                 )
             )  # fmt: skip
-        return sorted(found, key=lambda tag: (tag.opens, -tag.closes))
+        return sorted(found, key=lambda tag: (tag.open_index, -tag.close_index))
 
-    def _around(self, tag: Tag, at: int, end_at: int) -> Tag:
+    def _with_punctuation(self, tag: Tag, at: int, end_at: int) -> Tag:
         """Return a tag around words, with the punctuation that stays outside of it."""
         text = self.edits.new
         inside, outside = text[at:end_at], text[end_at:].strip()
@@ -308,7 +319,7 @@ class Reading:
     def _text(self, number: int) -> str:
         return self.edits.old[self.codes[number].begin : self.codes[number].end]
 
-    def _beside(self, first: int, last: int) -> tuple[str, str]:
+    def _neighbours(self, first: int, last: int) -> tuple[str, str]:
         """Return the character before code `first` and the codes that touch it in front, and that after code `last`."""
         text = self.edits.old
         begin, end = self._begins[first], self.codes[last].end
@@ -341,17 +352,19 @@ class Reading:
             del opened[place]
         return late
 
-    def verbatim(self, words: Words, tags: Sequence[Tag], begun: int) -> list[Change] | None:
+    def verbatim_changes(self, words: AlignedWords, tags: Sequence[Tag], begun: int) -> list[Change] | None:
         """Return the changes that bring some tags back as they were; None if words around one are now apart."""
-        wanted = {number for tag in tags for number in (tag.closes, tag.closes if tag.is_open else tag.number)}
+        wanted = {
+            number for tag in tags for number in (tag.close_index, tag.close_index if tag.is_open else tag.number)
+        }
         elements = [
-            Unread(code.begin, code.end, code.partner if code.partner in wanted else None) for code in self.codes
+            UnreadElement(code.begin, code.end, code.partner if code.partner in wanted else None) for code in self.codes
         ]
-        found = Gaps(self.edits, self.units, words, elements).verbatim(wanted, begun)
+        found = Gaps(self.edits, self.units, words, elements).verbatim_changes(wanted, begun)
         done = {number for numbers, _ in found for number in numbers}
         return [change for numbers, change in found if numbers] if done == wanted else None
 
-    def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
+    def attention_changes(self, words: AlignedWords, tags: Sequence[Tag]) -> list[Change]:
         """Return the insertions that put each tag around the words aligned to the source words that it enclosed."""
         changes = []
         for mark in marks_of(words, tags):
@@ -360,7 +373,7 @@ class Reading:
             changes.append(Change(mark.place, mark.place, text.rstrip() if is_last else text, (code.begin, code.end)))
         return changes
 
-    def keys(self, words: Words, keys: Sequence[Span], begun: int) -> Iterator[Change]:
+    def accelerators(self, words: AlignedWords, accelerators: Sequence[Span], begun: int) -> Iterator[Change]:
         """Yield the insertion of each accelerator's sign before the first letter of the word aligned to its word."""
         letters = [(row, words.letter(row)) for row in range(len(words.spans))]
         places = {row: place for row, place in letters if place is not None and place >= begun}
@@ -368,7 +381,7 @@ class Reading:
             return
         row_of = {words.aligned_to[row]: row for row in reversed(places)}
         ends = [end for _, end in self.units]
-        for key in keys:
+        for key in accelerators:
             at = self.edits.new_span(*key)[0]
             unit = bisect_right(ends, at)
             row = row_of.get(unit, next(iter(places)))
@@ -378,11 +391,11 @@ class Reading:
             yield Change(place, place, self.edits.old[slice(*key)], key)
 
 
-def _missing(tags: Sequence[Tag], in_prefix: Sequence[int]) -> list[Tag]:
+def _missing_tags(tags: Sequence[Tag], in_prefix: Sequence[int]) -> list[Tag]:
     """Return the tags that a prefix opens but does not end, outermost first, and then those that it lacks."""
     if not in_prefix:
         return list(tags)
     order = {number: place for place, number in enumerate(in_prefix)}
-    opened = [tag for tag in tags if tag.number in order and tag.closing is not None and tag.closes not in order]
+    opened = [tag for tag in tags if tag.number in order and tag.closing is not None and tag.close_index not in order]
     opened = sorted((replace(tag, is_open=True) for tag in opened), key=lambda tag: order[tag.number])
     return [*opened, *(tag for tag in tags if tag.number not in order)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from nmt_cli.normalization.profile import TextProfile
-from nmt_cli.text.letters import WORD, is_capital, lower, upper
+from nmt_cli.text.letters import WORD, is_all_caps, lower, upper
 
 MIN_SENTENCE = 3
 """Least number of known words of a line without capitals that is taken for a sentence."""
@@ -24,7 +24,7 @@ MIN_SMALL = 4
 _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 
 
-class WordCase:
+class Truecaser:
     """The case of the words of a training text."""
 
     def __init__(self, profile: TextProfile, language: str, *, knows_words: bool) -> None:
@@ -38,7 +38,7 @@ class WordCase:
             if lower(capitals := upper(form, language), language) != lower(form, language)
         }
 
-    def is_uninformative(self, text: str) -> bool:
+    def has_uninformative_case(self, text: str) -> bool:
         """Return whether the case of a text says nothing about its words.
 
         It does so if the text is in capitals, a title or a single word, or has no capitals though the training text has
@@ -67,7 +67,7 @@ class WordCase:
 
         It has no small letters, and a word that the training text usually writes otherwise or several unknown words.
         """
-        if not is_capital(text):
+        if not is_all_caps(text):
             return False
         long = [word for word in WORD.findall(text) if len(word) > 1]
         forms = [self._form(word) for word in long]
@@ -85,10 +85,10 @@ class WordCase:
         words = WORD.findall(text)[1:]
         if any(word.islower() and len(word) >= MIN_SMALL for word in words):
             return False
-        forms = [self._form(word) for word in words if word[0].isupper() and not is_capital(word)]
+        forms = [self._form(word) for word in words if word[0].isupper() and not is_all_caps(word)]
         return sum(form is not None and form[0].islower() for form in forms) >= MIN_OF_TITLE
 
-    def is_odd(self, text: str) -> bool:
+    def has_odd_word(self, text: str) -> bool:
         """Return whether a word of a text has a case in which the training text does not have it."""
         return any(map(self._is_odd_word, WORD.findall(text)))
 
@@ -102,9 +102,9 @@ class WordCase:
         form = self._form(word)
         if form is None or form == word or word in self._other_forms:
             return False
-        return word == lower(word, self._language) or (len(word) > 1 and is_capital(word))
+        return word == lower(word, self._language) or (len(word) > 1 and is_all_caps(word))
 
-    def usual(self, text: str, *, begins: bool, every_word: bool) -> str:
+    def truecase(self, text: str, *, begins: bool, every_word: bool) -> str:
         """Return a text in its usual case; if it `begins` a sentence, it then has a capital.
 
         Unless `every_word` is true, only odd words change.
@@ -112,13 +112,13 @@ class WordCase:
         if not self._profile.has_case:
             return lower(text, self._language)
         read = WORD.sub(
-            lambda match: self._usual(match[0]) if every_word or self._is_odd_word(match[0]) else match[0], text
+            lambda match: self._truecase_word(match[0]) if every_word or self._is_odd_word(match[0]) else match[0], text
         )
         if begins and (every_word or read != text):
             return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], self._language), read)
         return read
 
-    def _usual(self, word: str) -> str:
+    def _truecase_word(self, word: str) -> str:
         """Return the usual form of a word; of an unknown word with apostrophes, the usual forms of its parts."""
         form = self._form(word)
         if form is None and len(parts := re.split("(['’])", word)) > 1:

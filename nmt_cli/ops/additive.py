@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from nmt_cli.ops import native
-from nmt_cli.ops.attend import by_source
-from nmt_cli.ops.deferred import share
+from nmt_cli.ops.attention_products import group_by_source
+from nmt_cli.ops.deferred_gradients import defer_gradients
 from nmt_cli.ops.matmul import full_precision
 
 _FORWARD = native.Kernel(
@@ -37,7 +37,7 @@ def additive_energies(
     `extra_NSA` is added inside the tanh. `rows` consecutive rows share a source.
     """
     # tanh x = 2 sigmoid(2 x) - 1, and on CPUs torch's sigmoid takes a third of the time of its tanh.
-    query_BRA = 2.0 * by_source(query_NA, keys_BSA.shape[0], rows)
+    query_BRA = 2.0 * group_by_source(query_NA, keys_BSA.shape[0], rows)
     doubled_BRSA = torch.add(query_BRA.unsqueeze(2), keys_BSA.unsqueeze(1), alpha=2.0)
     doubled_NSA = doubled_BRSA.flatten(0, 1)[: query_NA.shape[0]]
     if extra_NSA is not None:
@@ -59,9 +59,9 @@ class AdditiveEnergies:
         At positions where `valid_BS` is False the energies are meaningless; the kernel does not compute them.
         """
         self._rows, self._keys_BSA, self._v_A = rows, keys_BSA, v_A
-        self._kernel = _KernelSteps(keys_BSA, v_A, valid_BS) if native.takes(keys_BSA) else None
+        self._kernel = _KernelSteps(keys_BSA, v_A, valid_BS) if native.has_kernels_for(keys_BSA) else None
         if self._kernel is not None:
-            self._keys_BSA, self._v_A = share(self._kernel.gradients, keys_BSA, v_A)
+            self._keys_BSA, self._v_A = defer_gradients(self._kernel.gradients, keys_BSA, v_A)
 
     def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
         """Return the energies (B, S) of a step; `extra_BSA` is added to query and keys inside the tanh."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmt_cli.ops import native
-from nmt_cli.ops.matmul import matmul, summed_outer
+from nmt_cli.ops.matmul import matmul, sum_of_outer_products
 
 ROWS_AT_ONCE = 512
 """Positions whose logits are held at a time."""
@@ -31,7 +31,7 @@ class Candidates(NamedTuple):
     pieces_C: Tensor
     log_weights_C: Tensor
     """The logarithm of the number of pieces that each candidate represents."""
-    places_N: Tensor
+    target_indices_N: Tensor
     """The index of each target in `pieces_C`."""
 
 
@@ -92,12 +92,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         product_type = torch.bfloat16 if bf16 else readout_NR.dtype
         weight_CR, bias_C = weight_VR, bias_V
         if candidates is not None:
-            weight_CR, targets_N = weight_VR[candidates.pieces_C], candidates.places_N
+            weight_CR, targets_N = weight_VR[candidates.pieces_C], candidates.target_indices_N
             bias_C = bias_V[candidates.pieces_C] + candidates.log_weights_C
         weight_product_CR = weight_CR.to(product_type)
         grad_readout_NR, grad_weight_CR = torch.empty_like(readout_NR), torch.zeros_like(weight_CR)
         sums = readout_NR.new_zeros(2)
-        softmax = (_KernelSoftmax if native.takes(readout_NR) else _FormulaSoftmax)(bias_C, len(targets_N))
+        softmax = (_KernelSoftmax if native.has_kernels_for(readout_NR) else _FormulaSoftmax)(bias_C, len(targets_N))
         for start in range(0, len(targets_N), at_once):
             rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
@@ -105,7 +105,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_NC, found = softmax.gradient(readout, weight_product_CR, targets_N[rows], counted_N1, smoothing)
             sums += found
             grad_readout_NR[rows] = matmul(grad_NC, weight_product_CR)
-            grad_weight_CR += summed_outer(grad_NC, readout)
+            grad_weight_CR += sum_of_outer_products(grad_NC, readout)
             del grad_NC  # the next chunk's logits take its place, memory that stays in the cache
         nll, chosen = sums.unbind()
         grad_weight_VR, grad_bias_V = grad_weight_CR, softmax.bias_gradient()
@@ -141,8 +141,8 @@ class _KernelSoftmax:
     ) -> tuple[Tensor, Tensor]:
         """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
         grad_NV = matmul(readout_NR, weight_VR.t())
-        counted_N = None if valid_N1 is None else valid_N1.flatten()
-        sums_N = softmax_gradient_(grad_NV, self._bias_V, targets_N, counted_N, smoothing, self._gradient_KV)
+        valid_N = None if valid_N1 is None else valid_N1.flatten()
+        sums_N = softmax_gradient_(grad_NV, self._bias_V, targets_N, valid_N, smoothing, self._gradient_KV)
         return grad_NV, torch.stack([sum_N.sum() for sum_N in sums_N])
 
     def bias_gradient(self) -> Tensor:
@@ -151,14 +151,14 @@ class _KernelSoftmax:
 
 
 def softmax_gradient_(
-    product_NV: Tensor, bias_V: Tensor, targets_N: Tensor, counted_N: Tensor | None, smoothing: float,
+    product_NV: Tensor, bias_V: Tensor, targets_N: Tensor, valid_N: Tensor | None, smoothing: float,
     bias_gradient_KV: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Replace W r by softmax(W r + b) - (1 - smoothing) target in place, and add the sum of this over rows to the
     gradient of the bias. Return -log p(y) and the logit of y for each row (N), zeros for rows that do not count."""
     num_rows, vocab_size = product_NV.shape
     nll_N, chosen_N = bias_V.new_empty(num_rows), bias_V.new_empty(num_rows)
-    before = map(native.address, (bias_V, targets_N, counted_N))
+    before = map(native.address, (bias_V, targets_N, valid_N))
     after = map(native.address, (product_NV, bias_gradient_KV, nll_N, chosen_N))
     _KERNEL(product_NV.dtype, num_rows, vocab_size, len(bias_gradient_KV), *before, smoothing, *after)
     return nll_N, chosen_N

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.ops import native
-from nmt_cli.ops.deferred import share
+from nmt_cli.ops.deferred_gradients import defer_gradients
 
 
 class GateTerm(NamedTuple):
@@ -38,7 +38,7 @@ Gates = tuple[GateTerm, ...]
 """The summands of the gates of a step. Tuples of summands are joined with `+`."""
 
 
-def total(gates: Gates) -> Tensor:
+def sum_terms(gates: Gates) -> Tensor:
     """Return the sum of all terms (B, G)."""
     first, *others = [term.value() for term in gates]
     return sum(others, start=first)
@@ -51,7 +51,7 @@ def gate_norm(gates_BG: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
     return torch.addcmul(bias, F.layer_norm(by_gate, gain.shape[-1:]), gain).flatten(-2)
 
 
-def sigmoid_of_all(gate_BH: Tensor) -> Tensor:
+def batch_invariant_sigmoid(gate_BH: Tensor) -> Tensor:
     """Return the sigmoid of all numbers of a contiguous tensor.
 
     Torch computes the numbers after the last full group of 32 by another function, which rounds differently. Without
@@ -70,11 +70,11 @@ class GateAffine:
         """Share gain and bias among all steps. Without `gain` there is no layer normalisation."""
         self.gain, self.bias = gain, bias
         parameters = [bias] if gain is None else [gain, bias]
-        self.kept = KeptByAffine(parameters)
-        self.shared = share(self.kept.gradients, *parameters)
+        self.affine_gradients = AffineGradients(parameters)
+        self.shared = defer_gradients(self.affine_gradients.gradients, *parameters)
 
 
-class KeptByAffine:
+class AffineGradients:
     """Accumulates the gradients of gain and bias, into which the kernels add at each step.
 
     The autograd graph refers to this object, so it holds only detached tensors.
@@ -91,12 +91,12 @@ class KeptByAffine:
         gradients. `num_chunks` is the number of partial sums of the gradients of gain and bias.
         """
         packed = PackedTerm()
-        packed.product, packed.direction = _rows_at(product_BG)
+        packed.product, packed.direction = _address_and_stride(product_BG)
         packed.gain, packed.bias = map(native.address, _gain_and_bias(self._parameters))
         if gradient_BG is not None:
             if not self._sums:
                 self._sums = [parameter.new_zeros(num_chunks, *parameter.shape) for parameter in self._parameters]
-            packed.product_gradient, packed.gradient_direction = _rows_at(gradient_BG)
+            packed.product_gradient, packed.gradient_direction = _address_and_stride(gradient_BG)
             packed.gain_gradient, packed.bias_gradient = map(native.address, _gain_and_bias(self._sums))
         return packed
 
@@ -118,17 +118,17 @@ class PackedTerm(ctypes.Structure):
 
 def as_rows(tensor_DBG: Tensor) -> Tensor:
     """Return the tensor, copied if needed so that the rows of a direction are contiguous, as the kernels require."""
-    return tensor_DBG if _are_rows(tensor_DBG) else tensor_DBG.contiguous()
+    return tensor_DBG if _has_contiguous_rows(tensor_DBG) else tensor_DBG.contiguous()
 
 
-def _are_rows(tensor_DBG: Tensor) -> bool:
+def _has_contiguous_rows(tensor_DBG: Tensor) -> bool:
     rows, columns = tensor_DBG.stride()[-2:]
     return columns == 1 and (rows == tensor_DBG.shape[-1] or tensor_DBG.shape[-2] <= 1)
 
 
-def _rows_at(tensor_DBG: Tensor) -> tuple[int, int]:
+def _address_and_stride(tensor_DBG: Tensor) -> tuple[int, int]:
     """Return the address of the first row, and the distance between directions in numbers (0 without directions)."""
-    assert _are_rows(tensor_DBG)
+    assert _has_contiguous_rows(tensor_DBG)
     return tensor_DBG.data_ptr(), tensor_DBG.stride(0) if tensor_DBG.dim() == 3 else 0
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt_cli.ops import native
-from nmt_cli.ops.gates import Gates, GateTerm, KeptByAffine, PackedTerm, as_rows, total
+from nmt_cli.ops.gates import AffineGradients, Gates, GateTerm, PackedTerm, as_rows, sum_terms
 
 _TERMS, _SIZES = ctypes.POINTER(PackedTerm), (native.SIZE, native.SIZE, native.SIZE, native.COUNT)
 _FORWARD = native.Kernel("gru_forward", _TERMS, native.COUNT, *_SIZES, *[native.POINTER] * 2)
@@ -26,9 +26,9 @@ def gru_step(inputs: Gates, recurrent: GateTerm, hidden_BH: Tensor) -> Tensor:
     r, z = sigmoid(W x + U h);  n = tanh(W x + r * U h);  h' = (1 - z) * n + z * h
     (Cho et al., 2014, with the reset gate after the product, so that one product serves all gates: docs/adr/0003).
     """
-    if native.takes(hidden_BH):
+    if native.has_kernels_for(hidden_BH):
         return _by_kernel((*inputs, recurrent), hidden_BH)
-    return gru_formula(total(inputs), recurrent.value(), hidden_BH)
+    return gru_formula(sum_terms(inputs), recurrent.value(), hidden_BH)
 
 
 def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
@@ -45,25 +45,25 @@ def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> T
 
 
 def _by_kernel(terms: Gates, hidden_BH: Tensor) -> Tensor:
-    kept = [term.affine.kept for term in terms]
+    affine_gradients = [term.affine.affine_gradients for term in terms]
     dtype = terms[-1].product_BG.dtype
     products = [term.product_BG.to(dtype) for term in terms]
     if not torch.is_grad_enabled():
-        return _forward(kept, products, hidden_BH.contiguous())
+        return _forward(affine_gradients, products, hidden_BH.contiguous())
     shared = [parameter for term in terms for parameter in term.affine.shared]
-    updated_BH: Tensor = _Kernel.apply(hidden_BH, kept, *products, *shared)  # type: ignore[no-untyped-call]
+    updated_BH: Tensor = _GruStepFunction.apply(hidden_BH, affine_gradients, *products, *shared)  # type: ignore[no-untyped-call]
     return updated_BH
 
 
-class _Kernel(torch.autograd.Function):
+class _GruStepFunction(torch.autograd.Function):
     """A step that saves only its products and the previous state; the backward pass computes the rest again."""
 
     @staticmethod
-    def forward(ctx: Any, hidden_BH: Tensor, kept: list[KeptByAffine], *tensors: Tensor) -> Tensor:
-        hidden_BH, products = hidden_BH.contiguous(), tensors[: len(kept)]
-        ctx.kept, ctx.num_shared = kept, len(tensors) - len(kept)
+    def forward(ctx: Any, hidden_BH: Tensor, affine_gradients: list[AffineGradients], *tensors: Tensor) -> Tensor:
+        hidden_BH, products = hidden_BH.contiguous(), tensors[: len(affine_gradients)]
+        ctx.affine_gradients, ctx.num_shared = affine_gradients, len(tensors) - len(affine_gradients)
         ctx.save_for_backward(hidden_BH, *products)
-        return _forward(kept, products, hidden_BH)
+        return _forward(affine_gradients, products, hidden_BH)
 
     @staticmethod
     @once_differentiable
@@ -75,7 +75,7 @@ class _Kernel(torch.autograd.Function):
         packed = (PackedTerm * len(products))(
             *(
                 one.packed(product_BG, product_gradient_BG, sizes[-1])
-                for one, product_BG, product_gradient_BG in zip(ctx.kept, rows, gradients, strict=True)
+                for one, product_BG, product_gradient_BG in zip(ctx.affine_gradients, rows, gradients, strict=True)
             )
         )
         kept_BH, gradient_BH = torch.empty_like(hidden_BH), gradient_BH.contiguous()
@@ -84,10 +84,12 @@ class _Kernel(torch.autograd.Function):
         return kept_BH, None, *gradients, *[None] * ctx.num_shared
 
 
-def _forward(kept: list[KeptByAffine], products: list[Tensor] | tuple[Tensor, ...], hidden_BH: Tensor) -> Tensor:
+def _forward(
+    affine_gradients: list[AffineGradients], products: list[Tensor] | tuple[Tensor, ...], hidden_BH: Tensor
+) -> Tensor:
     updated_BH = torch.empty_like(hidden_BH)
     rows = [as_rows(product_BG) for product_BG in products]  # held until the kernel has read them
-    packed = (PackedTerm * len(rows))(*(one.packed(row_BG) for one, row_BG in zip(kept, rows, strict=True)))
+    packed = (PackedTerm * len(rows))(*(one.packed(row_BG) for one, row_BG in zip(affine_gradients, rows, strict=True)))
     addresses = (native.address(hidden_BH), native.address(updated_BH))
     _FORWARD(rows[0].dtype, packed, len(rows), *_sizes(hidden_BH), *addresses)
     return updated_BH

@@ -17,7 +17,7 @@ _FOLD = native.Kernel("fold", native.SIZE, native.SIZE, native.SIZE, native.COUN
 
 def log_softmax_(logits_NV: Tensor) -> Tensor:
     """Return the log-probabilities (N, V); they may overwrite the logits."""
-    if not native.takes(logits_NV):
+    if not native.has_kernels_for(logits_NV):
         return F.log_softmax(logits_NV, dim=-1)
     num_rows, vocab_size = logits_NV.shape
     chunks = native.num_chunks(num_rows, vocab_size)
@@ -30,7 +30,7 @@ def fold(values_NV: Tensor, folds: int) -> Tensor:
     m + 2M, ..., then the last V % folds values unchanged."""
     num_rows, vocab_size = values_NV.shape
     num_places = vocab_size // folds
-    if not native.takes(values_NV):
+    if not native.has_kernels_for(values_NV):
         folded_NFM = values_NV[:, : num_places * folds].unflatten(1, (folds, num_places))
         return torch.cat([folded_NFM.amax(dim=1), values_NV[:, num_places * folds :]], dim=1)
     values_NV = values_NV.contiguous()

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmt_cli.ops.deferred import StepGradients, share
-from nmt_cli.ops.matmul import MOST_ROWS, Product, matmul, summed_outer, with_missing_rows
+from nmt_cli.ops.deferred_gradients import StepGradients, defer_gradients
+from nmt_cli.ops.matmul import MAX_STEP_ROWS, LinearMap, matmul, pad_rows, sum_of_outer_products
 
 
 class LoopModule(nn.Module):
@@ -30,14 +30,14 @@ class LoopModule(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.replacement: Product | None = None
+        self.replacement: LinearMap | None = None
 
     @property
     def matrix(self) -> Tensor:
         """The matrix, (I, O) or (D, I, O)."""
         return cast(Tensor, getattr(self, self.matrix_name))
 
-    def product(self) -> Product:
+    def product(self) -> LinearMap:
         """Return a function, for the steps of one loop, from x (B, I) to the product x W (B, O)."""
         return self.replacement or loop_product(self.matrix)
 
@@ -48,28 +48,28 @@ class LoopModule(nn.Module):
         all be equal if gradients are recorded. Without gradients a row of a product depends on its own inputs alone.
         """
         if torch.is_grad_enabled() and self.replacement is None:
-            products = LoopInputs(inputs_NI.unflatten(-2, (len(counts), counts[0])), self.matrix)
+            products = LoopProducts(inputs_NI.unflatten(-2, (len(counts), counts[0])), self.matrix)
             return map(products, range(len(counts)))
         product = self.product()
-        all_NO = torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
+        all_NO = torch.cat([product(part_NI) for part_NI in inputs_NI.split(MAX_STEP_ROWS, dim=-2)], dim=-2)
         return iter(all_NO.split(list(counts), dim=-2))
 
 
-def loop_product(weight_IO: Tensor) -> Product:
+def loop_product(weight_IO: Tensor) -> LinearMap:
     """Return a function, for the steps of one loop, from x (B, I) to the product x W (B, O); W is cast once."""
     product_type = _product_type(weight_IO)
     cast_IO = weight_IO.to(product_type)
     return lambda inputs_BI: matmul(inputs_BI.to(product_type), cast_IO)
 
 
-class LoopInputs:
+class LoopProducts:
     """The products x_t W of the steps t of one loop whose inputs are all known before it. They are computed as one
     product for the whole loop, and so are the gradients, after it."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         """Prepare the product of all steps: inputs (T, B, I) and a weight (I, O), or (D, T, B, I) and (D, I, O)."""
-        self._kept = _KeptByInputs(inputs_TBI, weight_IO)
-        self._shared = share(self._kept.gradients, inputs_TBI, weight_IO)
+        self._kept = _LoopProductsState(inputs_TBI, weight_IO)
+        self._shared = defer_gradients(self._kept.gradients, inputs_TBI, weight_IO)
 
     def __call__(self, step: int) -> Tensor:
         """Return the product (B, O) of a step."""
@@ -77,13 +77,13 @@ class LoopInputs:
         return part_BO
 
 
-class _KeptByInputs:
-    """The product of a `LoopInputs` and the gradients of its steps."""
+class _LoopProductsState:
+    """The product of a `LoopProducts` and the gradients of its steps."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         self._input_type, product_type = inputs_TBI.dtype, _product_type(weight_IO)
         self._sizes = inputs_TBI.shape[-3:-1]
-        self._inputs_NI = with_missing_rows(inputs_TBI.detach().to(product_type).flatten(-3, -2))
+        self._inputs_NI = pad_rows(inputs_TBI.detach().to(product_type).flatten(-3, -2))
         self._weight_IO = weight_IO.detach().to(product_type)
         self._products_TBO = self._by_step(torch.matmul(self._inputs_NI, self._weight_IO))
         self._gradients = StepGradients(product_type)
@@ -99,7 +99,7 @@ class _KeptByInputs:
         """Return the gradients of the inputs and of the weight."""
         gradients_NO = self._gradients.take()
         inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2))
-        weight_IO = summed_outer(self._inputs_NI, gradients_NO)
+        weight_IO = sum_of_outer_products(self._inputs_NI, gradients_NO)
         return self._by_step(inputs_NI).to(self._input_type), weight_IO.to(self._input_type)
 
     def _by_step(self, rows_NX: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def _product_type(weight: Tensor) -> torch.dtype:
 
 class _StepProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, _: Tensor, __: Tensor, kept: _KeptByInputs, step: int) -> Tensor:
+    def forward(ctx: Any, _: Tensor, __: Tensor, kept: _LoopProductsState, step: int) -> Tensor:
         ctx.kept, ctx.step = kept, step
         return kept.part(step)
 

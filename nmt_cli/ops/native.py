@@ -14,15 +14,15 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from nmt_cli.ops import compiled
+from nmt_cli.ops import kernel_library
 
 NATIVE, PLAIN = "native", "plain"
-WORK_OF_A_THREAD = 16_384
+MIN_ELEMENTS_PER_THREAD = 16_384
 """Least number of tensor elements for which it is worth starting another thread."""
 POINTER, SIZE, COUNT, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
 """The ctypes types of the arguments of kernels."""
 _TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bfloat16"}
-_switched_on = True
+_is_enabled = True
 
 
 def is_built() -> bool:
@@ -39,25 +39,25 @@ def why_missing() -> str:
 @contextmanager
 def path(name: str) -> Iterator[None]:
     """Compute in the block with the kernels, if they are built (`native`), or with the plain formulas (`plain`)."""
-    global _switched_on
-    before, _switched_on = _switched_on, name == NATIVE
+    global _is_enabled
+    before, _is_enabled = _is_enabled, name == NATIVE
     try:
         yield
     finally:
-        _switched_on = before
+        _is_enabled = before
 
 
-def takes(tensor: Tensor) -> bool:
+def has_kernels_for(tensor: Tensor) -> bool:
     """Return True if kernels are used for this tensor: they are built and switched on, and support its device and
     dtype."""
     known = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
-    return known and _switched_on and is_built()
+    return known and _is_enabled and is_built()
 
 
 def num_chunks(num_rows: int, row_size: int) -> int:
     """Return the number of chunks into which a kernel divides `num_rows` rows of `row_size` numbers: one for each
     thread that has enough to do. A sum over rows has a partial sum for each chunk."""
-    return max(1, min(torch.get_num_threads(), num_rows, num_rows * row_size // WORK_OF_A_THREAD))
+    return max(1, min(torch.get_num_threads(), num_rows, num_rows * row_size // MIN_ELEMENTS_PER_THREAD))
 
 
 class Kernel:
@@ -72,7 +72,7 @@ class Kernel:
         entry = self._entries.get(dtype)
         if entry is None:
             library = _library()
-            assert not isinstance(library, str)  # the caller has asked `takes`
+            assert not isinstance(library, str)  # the caller has asked `has_kernels_for`
             entry = getattr(library, f"nmt_{self._name}_{_TYPES[dtype]}")
             entry.argtypes, entry.restype = self._argument_types, None
             self._entries[dtype] = entry
@@ -89,8 +89,8 @@ def address(tensor: Tensor | None) -> int | None:
 
 @cache
 def _library() -> ctypes.CDLL | str:
-    """Return the library of kernels, with torch's threads, or the message of `compiled.load`; cached."""
-    library = compiled.load()
+    """Return the library of kernels, with torch's threads, or the message of `kernel_library.load`; cached."""
+    library = kernel_library.load()
     if not isinstance(library, str):
         _give_openmp(library)
     return library

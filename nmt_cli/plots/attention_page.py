@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-END = "</s>"
+EOS_LABEL = "</s>"
 """Label of the mark that ends the source."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
@@ -32,7 +32,7 @@ class Candidate:
     """The text before the piece."""
     kept: bool
     """True if the beam kept it for the next step."""
-    ended: bool = False
+    has_ended: bool = False
     """True if it ended a translation. The best ended one was chosen at the end."""
     beam: int = 0
     """Index of the prefix among those of its step, as two prefixes may be the same text in different pieces."""
@@ -71,10 +71,10 @@ def render_page(pictures: Sequence[AttentionPicture]) -> str:
         for name in ("attention_page.html", "attention_words.js")
     )
     before, after = template.replace("{{words}}", words).split("{{data}}")
-    return before + _embeddable(pictures) + after
+    return before + _script_json(pictures) + after
 
 
-def _embeddable(pictures: Sequence[AttentionPicture]) -> str:
+def _script_json(pictures: Sequence[AttentionPicture]) -> str:
     """Return the pictures as JSON that is inert inside a script element."""
     text = json.dumps([_record(picture) for picture in pictures], ensure_ascii=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
@@ -95,7 +95,7 @@ def _record(picture: AttentionPicture) -> dict[str, object]:
                     "probability": _number(candidate.probability),
                     "score": _number(candidate.score),
                     "kept": candidate.kept,
-                    "ended": candidate.ended,
+                    "ended": candidate.has_ended,
                 }
                 for candidate in step.candidates
             ]

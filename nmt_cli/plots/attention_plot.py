@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.data.output import open_output
-from nmt_cli.plots.attention_page import END, AttentionPicture, render_page
-from nmt_cli.plots.canvas import canvas, check_picture, printable, save
-from nmt_cli.system.console import counted, warn
+from nmt_cli.plots.attention_page import EOS_LABEL, AttentionPicture, render_page
+from nmt_cli.plots.canvas import canvas, check_picture, replace_unprintable, save
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class _Panel:
 
     def __init__(self, picture: AttentionPicture) -> None:
         self.picture = picture
-        self.source = [*(printable(word) for word in picture.source), END]
-        self.target = [printable(word) for word in picture.target]
-        self.left = _room(self.target)
-        self.top = _room(self.source)
+        self.source = [*(replace_unprintable(word) for word in picture.source), EOS_LABEL]
+        self.target = [replace_unprintable(word) for word in picture.target]
+        self.left = _label_width(self.target)
+        self.top = _label_width(self.source)
         self.wide = _CELL * len(self.source)
         self.high = _CELL * max(len(self.target), 1)
 
@@ -119,7 +119,8 @@ def _place_panels(figure: Figure, panels: Sequence[_Panel], path: Path) -> None:
     grid = _Grid(panels)
     if max(grid.width, grid.height) > _WIDEST:
         raise InputError(
-            f"{path}: {counted(len(panels), 'sentence')} of such length would need a figure of {grid.width:.0f} by "
+            f"{path}: {format_count(len(panels), 'sentence')} of such length would need a figure of {grid.width:.0f} "
+            "by "
             f"{grid.height:.0f} inches; draw fewer or shorter ones, or write an .html page"
         )
     width, height = grid.width + _SCALE, max(grid.height, panels[0].top + 1.2)
@@ -144,7 +145,7 @@ def _draw_scale(figure: Figure, axes: Axes) -> None:
     bar.set_label("attention")
 
 
-def _room(words: Sequence[str]) -> float:
+def _label_width(words: Sequence[str]) -> float:
     """Return the inches that the longest word takes; East Asian letters are twice as wide."""
     wide = {"W", "F"}
     lengths = [sum(2 if unicodedata.east_asian_width(letter) in wide else 1 for letter in word) for word in words]

@@ -45,7 +45,7 @@ def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Itera
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*([Gg]lyph|natively).*")  # said once, with what to do, by _families
         matplotlib.rcdefaults()
-        letters = {letter for text in texts for letter in printable(text)}
+        letters = {letter for text in texts for letter in replace_unprintable(text)}
         matplotlib.rcParams.update(
             {
                 "font.family": [*_families(letters), "sans-serif"],
@@ -107,7 +107,7 @@ def _skipping_bad_fonts() -> Iterator[None]:
         return
 
 
-def printable(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """Return the text with U+FFFD for characters that no font or XML file can hold: controls, lone surrogates,
     noncharacters."""
     return "".join(

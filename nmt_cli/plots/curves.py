@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.plots.canvas import canvas, check_picture, printable, save
+from nmt_cli.plots.canvas import canvas, check_picture, replace_unprintable, save
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OF_DIRECTION = "bleu_"
+DIRECTION_PREFIX = "bleu_"
 """Beginning of the name of the score of one direction; the two languages of the direction follow it."""
 _COLOURS = ("#1f5fa8", "#c2571a", "#2c7a4b", "#8a3d8f", "#b08900", "#4a4a4a", "#c23b5a", "#1b8a94")
 
@@ -68,7 +68,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path, 
                 _line(axes[1], _series(records, "bleu", "validation"), mean, colour, marker="o")
                 for number, direction in enumerate(directions, start=1):
                     own = _COLOURS[number % len(_COLOURS)] if len(runs) == 1 else colour
-                    points = _series(records, f"{OF_DIRECTION}{direction}", "validation")
+                    points = _series(records, f"{DIRECTION_PREFIX}{direction}", "validation")
                     _line(axes[1], points, f"{prefix}BLEU {direction}", own, marker=".", linewidth=1, linestyle=":")
                 _line(
                     axes[1], _series(records, "chrf", "validation"), f"{prefix}chrF", colour, marker="s", linestyle="--"
@@ -113,8 +113,8 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
 
 def _directions(records: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the directions that have a score of their own in the records, in the order of the first one of each."""
-    keys = dict.fromkeys(key for record in records for key in record if key.startswith(OF_DIRECTION))
-    return [key.removeprefix(OF_DIRECTION) for key in keys]
+    keys = dict.fromkeys(key for record in records for key in record if key.startswith(DIRECTION_PREFIX))
+    return [key.removeprefix(DIRECTION_PREFIX) for key in keys]
 
 
 def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:
@@ -144,7 +144,7 @@ def _line(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str
 def _style_axes(axes: Axes, x_label: str, y_label: str) -> None:
     """Add labels, a light grid and a legend of all names; matplotlib would hide names with a leading underscore."""
     axes.set_xlabel(x_label)
-    axes.set_ylabel(printable(y_label), parse_math=False)
+    axes.set_ylabel(replace_unprintable(y_label), parse_math=False)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -153,7 +153,7 @@ def _style_axes(axes: Axes, x_label: str, y_label: str) -> None:
         legend = axes.legend(frameon=False)
         for text, line in zip(legend.get_texts(), lines, strict=True):
             text.set_parse_math(False)
-            text.set_text(printable(line.get_gid() or ""))
+            text.set_text(replace_unprintable(line.get_gid() or ""))
             line.set_gid(None)
 
 

@@ -22,7 +22,7 @@ class AttentionHistory(NamedTuple):
     Hypotheses with a common beginning share its history, so a step copies nothing.
     """
 
-    before: AttentionHistory | None
+    previous: AttentionHistory | None
     weights_RS: Tensor
     """Attention weights of all recorded rows at the step of the last piece."""
     row: int
@@ -31,8 +31,8 @@ class AttentionHistory(NamedTuple):
     def stacked(self) -> Tensor:
         """Return the weights (T, S) of all pieces. S is the largest source width of a step; padding is 0."""
         links = [self]
-        while (before := links[-1].before) is not None:
-            links.append(before)
+        while (previous := links[-1].previous) is not None:
+            links.append(previous)
         weights_TS = torch.zeros(len(links), max(link.weights_RS.shape[1] for link in links))
         for weights_S, link in zip(weights_TS, reversed(links), strict=True):
             weights_S[: link.weights_RS.shape[1]] = link.weights_RS[link.row]

@@ -23,7 +23,7 @@ from nmt_cli.search.active_sentences import ActiveSentences
 from nmt_cli.search.constrained_step import predict
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraint_state import ConstraintState
-from nmt_cli.search.constraints import FREE
+from nmt_cli.search.constraints import ACCEPTING
 from nmt_cli.search.extensions import best_extensions
 from nmt_cli.search.hypothesis import (
     Hypothesis,
@@ -34,11 +34,11 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 
-ASK_AFTER = 8
+REPETITION_CHECK_INTERVAL = 8
 """Interval, in pieces of a sentence, at which `is_endless` is called."""
-REFILL = 4
-"""Waiting sentences enter only when at least one place in `REFILL` is free. They take their first step by themselves,
-and a step of few rows is slow."""
+REFILL_DIVISOR = 4
+"""Waiting sentences enter only when at least one place in `REFILL_DIVISOR` is free. They take their first step by
+themselves, and a step of few rows is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Candidate:
     """Log-probability of the whole prefix with this piece, in nats."""
     kept: bool
     """True if the search continues with this extension."""
-    ended: bool
+    has_ended: bool
     """True if this extension is a finished hypothesis: it ends with </s>, or at its length limit."""
 
 
@@ -110,7 +110,7 @@ def beam_search(
     active: ActiveSentences | None = None
     while True:
         room = at_once - (len(active.sentences) if active else 0)
-        waiting = next_sentences(room) if room * REFILL >= at_once else None
+        waiting = next_sentences(room) if room * REFILL_DIVISOR >= at_once else None
         if waiting is None and active is None:
             return
         if waiting is not None:
@@ -225,19 +225,19 @@ class _Search:
         self._forbid(log_probs_NV, pieces_NV, active)
         totals_LK = active.totals_LK
         if constrained is not None:
-            totals_LK = constrained.bounded(log_probs_NV, active.prefixes_LKT, totals_LK)
+            totals_LK = constrained.apply_masks(log_probs_NV, active.prefixes_LKT, totals_LK)
         self._end_repetitions(active)
 
         # 3. Extend: of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
-        after = None
+        next_state = None
         if constrained is not None:
-            after = constrained.after((parents_LC + first_rows_L1).flatten(), pieces_LC.flatten())
+            next_state = constrained.next_state((parents_LC + first_rows_L1).flatten(), pieces_LC.flatten())
         if pieces_NV is not None:
             pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
 
         # 4. Collect the hypotheses that end, by </s> or at the limit of their length.
-        ends_LK = self._collect(active, totals_LC, parents_LC, pieces_LC, after)
+        ends_LK = self._collect(active, totals_LC, parents_LC, pieces_LC, next_state)
 
         # 5. Keep the K best others.
         goes_on_LC = pieces_LC != self.vocabulary.eos
@@ -247,13 +247,13 @@ class _Search:
 
         # 6. Yield the sentences that none of these can improve.
         ranked_LK = totals_LK
-        if after is not None:
-            ranked_LK = totals_LK - after.unranked_N.view_as(totals_LC).gather(1, order_LK)
+        if next_state is not None:
+            ranked_LK = totals_LK - next_state.unranked_bonus_N.view_as(totals_LC).gather(1, order_LK)
         done = [self._is_done(active, place, best) for place, best in enumerate(ranked_LK.amax(dim=1).tolist())]
         if self.observe is not None:
             kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
             kept_LC &= ~torch.tensor(done).unsqueeze(1)
-            _show(self.observe, active, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
+            _notify_observer(self.observe, active, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
         for sentence, is_done in zip(active.sentences, done, strict=True):
             if is_done:
                 by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
@@ -266,10 +266,10 @@ class _Search:
         if not stay:
             return None
         kept = torch.tensor(stay, dtype=torch.long)
-        if after is not None:
-            after = after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten())
+        if next_state is not None:
+            next_state = next_state.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten())
         rows_LK = (parents_LK + first_rows_L1)[kept]
-        return active.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
+        return active.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, next_state)
 
     def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, active: ActiveSentences) -> None:
         """Write minus infinity at banned pieces, and at pieces that would repeat an n-gram."""
@@ -277,9 +277,9 @@ class _Search:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram
         if order:
-            openings = None if active.constraint_state is None else active.constraint_state.openings_N.tolist()
+            openings = None if active.constraint_state is None else active.constraint_state.automaton_states_N.tolist()
             for row, (place, rank) in enumerate(product(range(len(active.sentences)), range(active.width))):
-                if openings is not None and openings[row] != FREE:
+                if openings is not None and openings[row] != ACCEPTING:
                     continue  # the rest of a prefix must be generated, whatever it repeats
                 ends = torch.tensor(repeated_ngram_ends(active.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
@@ -290,7 +290,7 @@ class _Search:
             return
         for place, sentence in enumerate(active.sentences):
             length = active.next_length(place)
-            if length % ASK_AFTER == 0 and all(
+            if length % REPETITION_CHECK_INTERVAL == 0 and all(
                 self.is_endless(sentence, active.prefix(place, rank))
                 for rank, total in enumerate(active.totals_LK[place].tolist())
                 if total > -math.inf
@@ -303,7 +303,7 @@ class _Search:
         totals_LC: Tensor,
         parents_LC: Tensor,
         pieces_LC: Tensor,
-        after: ConstraintState | None,
+        next_state: ConstraintState | None,
     ) -> Tensor:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
@@ -317,20 +317,20 @@ class _Search:
         for place, rank in ends_LK.nonzero().tolist():
             parent, piece = int(parents_LC[place, rank]), int(pieces_LC[place, rank])
             prefix = active.prefix(place, parent)
-            ended = piece == self.vocabulary.eos
+            has_ended = piece == self.vocabulary.eos
             total = float(totals_LC[place, rank])
             attention = active.histories()[place * active.width + parent]
             extension = place * totals_LC.shape[1] + rank
-            log_prob = total - (0.0 if after is None else float(after.bonus_N[extension]))
-            ranked = total - (0.0 if after is None else float(after.unranked_N[extension]))
+            log_prob = total - (0.0 if next_state is None else float(next_state.bonus_N[extension]))
+            ranked = total - (0.0 if next_state is None else float(next_state.unranked_bonus_N[extension]))
             self.finished[active.sentences[place]].append(
                 Hypothesis(
-                    ids=tuple(prefix if ended else [*prefix, piece]),
+                    ids=tuple(prefix if has_ended else [*prefix, piece]),
                     log_prob=log_prob,
                     score=ranked / length_penalty(active.next_length(place), self.options.length_penalty),
-                    ended=ended,
+                    has_ended=has_ended,
                     weights_TS=None if attention is None else attention.stacked(),
-                    generated_terms=() if after is None else after.generated_terms(extension),
+                    generated_terms=() if next_state is None else next_state.generated_terms(extension),
                 )
             )
         return ends_LK
@@ -352,7 +352,7 @@ class _Search:
         return sorted((hypothesis.score for hypothesis in finished), reverse=True)[n_best - 1] >= bound
 
 
-def _show(
+def _notify_observer(
     observe: Observer,
     active: ActiveSentences,
     totals_LC: Tensor,
@@ -370,9 +370,9 @@ def _show(
                 log_prob=total - float(active.totals_LK[place, parent]),
                 total=total,
                 kept=kept,
-                ended=ended,
+                has_ended=has_ended,
             )
-            for total, parent, piece, kept, ended in zip_longest(
+            for total, parent, piece, kept, has_ended in zip_longest(
                 *(column.tolist() for column in columns), ends_LK[place].tolist(), fillvalue=False
             )
             if total > -math.inf

@@ -1,7 +1,7 @@
 """One step of a beam search under the constraints of its sentences.
 
-The search calls three functions: `predict` returns the prediction of the model, `bounded` applies the constraints to
-it, and `after` returns the constraint state of the chosen extensions. The rules are in `constraint_masks.py`.
+The search calls three functions: `predict` returns the prediction of the model, `apply_masks` applies the constraints
+to it, and `next_state` returns the constraint state of the chosen extensions. The rules are in `constraint_masks.py`.
 
 Shapes: L active sentences, K beam, N = L x K rows, M rows or extensions among them, V vocabulary, S source.
 """
@@ -25,17 +25,18 @@ class ConstrainedStep(NamedTuple):
     state: ConstraintState
     step_masks: StepMasks
 
-    def bounded(self, log_probs_NV: Tensor, prefixes_LKT: Tensor, totals_LK: Tensor) -> Tensor:
-        """Apply masks and bonuses to `log_probs_NV` in place, and return `totals_LK` plus `StepMasks.others_N`.
+    def apply_masks(self, log_probs_NV: Tensor, prefixes_LKT: Tensor, totals_LK: Tensor) -> Tensor:
+        """Apply masks and bonuses to `log_probs_NV` in place, and return `totals_LK` plus `StepMasks.other_gains_N`.
 
-        `others_N` belongs to all pieces outside of a term, and is added to the total of a row instead of to V pieces.
+        `other_gains_N` belongs to all pieces outside of a term, and is added to the total of a row instead of to V
+        pieces.
         """
         self.masks.apply(self.step_masks, self.state, prefixes_LKT.flatten(0, 1), log_probs_NV)
-        return totals_LK + self.step_masks.others_N.view_as(totals_LK)
+        return totals_LK + self.step_masks.other_gains_N.view_as(totals_LK)
 
-    def after(self, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
+    def next_state(self, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
         """Return the constraint state of M extensions: row `rows_M[i]` extended by the piece `pieces_M[i]`."""
-        return self.masks.advanced(self.step_masks, self.state, rows_M, pieces_M)
+        return self.masks.next_state(self.step_masks, self.state, rows_M, pieces_M)
 
 
 def predict(
@@ -53,12 +54,12 @@ def predict(
     found = model.step(ids_N, active.state, masks.hidden_positions(state))
     assert found.weights_NS is not None
     attention = masks.term_attention(state, found.log_probs_NV, found.weights_NS)
-    rows_M = attention.again_NJ.any(dim=1).nonzero().squeeze(1)
+    rows_M = attention.second_pass_NJ.any(dim=1).nonzero().squeeze(1)
     if len(rows_M):
         hidden_MS = masks.hidden_in_second_pass(state, attention, rows_M)
-        again = model.step(ids_N[rows_M], active.state.apart(rows_M), hidden_MS)
+        again = model.step(ids_N[rows_M], active.state.extract(rows_M), hidden_MS)
         assert again.weights_NS is not None
-        counts_M = masks.second_pass_counts(state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
+        counts_M = masks.accepts_second_pass(state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
         kept_M = counts_M.nonzero().squeeze(1)
         new_state = again.state if len(kept_M) == len(rows_M) else again.state.keep(kept_M)
         rows_M, log_probs_MV, weights_MS = rows_M[kept_M], again.log_probs_NV[kept_M], again.weights_NS[kept_M]
@@ -69,5 +70,5 @@ def predict(
         )
     waiting_M = masks.frozen_rows(state)
     if len(waiting_M):
-        found = found._replace(state=found.state.replace(waiting_M, active.state.apart(waiting_M)))
+        found = found._replace(state=found.state.replace(waiting_M, active.state.extract(waiting_M)))
     return found, ConstrainedStep(masks, state, masks.step_masks(state, attention, found.log_probs_NV))

@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.search.constraint_state import ConstraintState, StepMasks, TermAttention
-from nmt_cli.search.constraints import FREE, Constraints
+from nmt_cli.search.constraints import ACCEPTING, Constraints
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.term_tries import NO_PIECE, TermPositions, TermTries
 
@@ -43,15 +43,15 @@ of a term were repeated 352 times in Multi30K's dev set, with 0.3 288 times (doc
 DISCOUNT_UNKNOWN = math.log(0.6)
 """Replaces `DISCOUNT` for a form that the model does not know, whose place only the attention finds. Ten such words:
 86.82 BLEU with 0.3, 92.12 with 0.6, 93.65 with 1.0, which cost other terms more."""
-WANTED = math.log(0.3)
+MIN_TERM_LOG_PROB = math.log(0.3)
 """Least log-probability of a term's first piece at which a row generates the term, wherever the row attends. With 0.5:
 43.83 BLEU and 268 repeated words, with 0.3 43.95 and 263."""
-UNKNOWN = math.log(1e-3)
+UNKNOWN_LOG_PROB = math.log(1e-3)
 """Log-probability of the first piece of a form below which the model reads its own best piece instead of the form. The
 value was not varied. With the rule, 189 of 375 lines stayed the same apart from the word; without it, 110."""
-HALF = math.log(0.5) + 1e-3
+LOG_HALF = math.log(0.5) + 1e-3
 """A piece with a larger log-probability is the best of its row, whatever the others have. Not tuned."""
-MOST = 1 - 1e-4
+MAX_ATTENTION = 1 - 1e-4
 """Attention on a term is cut to this value, so that the other pieces keep some probability. Not tuned."""
 
 
@@ -73,12 +73,14 @@ class ConstraintMasks:
         self._constraints = [own or Constraints() for own in constraints]
         self._terms = TermTries(self._constraints)
         self._eos = vocabulary.eos
-        self._inside_words = torch.tensor(vocabulary.inside_words, dtype=torch.long)
+        self._continuation_pieces = torch.tensor(vocabulary.continuation_pieces, dtype=torch.long)
         self._max_lengths_X = torch.tensor(max_lengths)
-        self._finals = torch.tensor([*vocabulary.finals, vocabulary.eos])
+        self._finals = torch.tensor([*vocabulary.sentence_terminals, vocabulary.eos])
         # </s> has a larger number. Where the words are not known, no word is the last.
         none = torch.iinfo(torch.long).max
-        self._last_words_X = torch.tensor([own.words[-1] if own.words else none for own in self._constraints])
+        self._last_words_X = torch.tensor(
+            [own.piece_words[-1] if own.piece_words else none for own in self._constraints]
+        )
         self._digits = torch.tensor(vocabulary.digits, dtype=torch.long)
         self._keeps_numbers_X = torch.tensor([own.keeps_numbers and weight is None for own in self._constraints])
         self._weight = weight
@@ -92,15 +94,15 @@ class ConstraintMasks:
         return ConstraintState(
             sentences_N,
             lengths_N=torch.tensor([len(one.beginning) for one in own]),
-            openings_N=torch.tensor([0 if one.opening else FREE for one in own]),
+            automaton_states_N=torch.tensor([0 if one.automaton else ACCEPTING for one in own]),
             nodes_N=none_N,
             terms_N=none_N,
             begins_NJ=torch.zeros_like(is_term_NJ, dtype=torch.long),
             ends_NJ=torch.where(is_term_NJ, -1, 0),
-            read_instead_N=torch.full((len(sentences),), NO_PIECE),
+            substitutes_N=torch.full((len(sentences),), NO_PIECE),
             bonus_N=torch.zeros(len(sentences)),
-            unranked_N=torch.zeros(len(sentences)),
-            pending_N=torch.zeros(len(sentences)),
+            unranked_bonus_N=torch.zeros(len(sentences)),
+            pending_bonus_N=torch.zeros(len(sentences)),
         )
 
     def beginnings(self, sentences: Sequence[int]) -> list[tuple[int, ...]]:
@@ -116,14 +118,14 @@ class ConstraintMasks:
 
         These are `ids_N`, the last pieces of the rows, except after a piece of a form that the model does not know.
         """
-        return torch.where(state.read_instead_N != NO_PIECE, state.read_instead_N, ids_N)
+        return torch.where(state.substitutes_N != NO_PIECE, state.substitutes_N, ids_N)
 
     def frozen_rows(self, state: ConstraintState) -> Tensor:
         """Return the numbers (M) of the rows in the middle of a form in whose place the model reads another piece.
 
         The model state of such a row does not change until the form is complete.
         """
-        return (self._is_within(state) & (state.read_instead_N != NO_PIECE)).nonzero().squeeze(1)
+        return (self._is_within(state) & (state.substitutes_N != NO_PIECE)).nonzero().squeeze(1)
 
     def hidden_positions(self, state: ConstraintState) -> Tensor | None:
         """Return a mask (N, S), True at source positions to which a row must not attend.
@@ -133,9 +135,9 @@ class ConstraintMasks:
         """
         if self._source is None or self._weight is not None:
             return None
-        generated_NS = self._source.of_terms_alone(state.sentences_N, state.ends_NJ >= 0)
+        generated_NS = self._source.mask_of_terms_only(state.sentences_N, state.ends_NJ >= 0)
         is_own_NJ = torch.arange(state.ends_NJ.shape[1]) == state.terms_N.unsqueeze(1)
-        own_NS = self._source.of_terms(state.sentences_N, is_own_NJ)
+        own_NS = self._source.mask_of_terms(state.sentences_N, is_own_NJ)
         return torch.where(self._is_within(state).unsqueeze(1), ~own_NS, generated_NS)
 
     def _is_within(self, state: ConstraintState) -> Tensor:
@@ -146,33 +148,37 @@ class ConstraintMasks:
         """Return the attention of each row on the terms that it may begin, and the terms of its second pass, if any.
 
         `log_probs_NV` and `weights_NS` are the prediction and the attention weights of the step. For a second pass,
-        call `hidden_in_second_pass`, `second_pass_counts` and `with_second_pass` next.
+        call `hidden_in_second_pass`, `accepts_second_pass` and `with_second_pass` next.
         """
         width = weights_NS.shape[1]
         if self._source is None or self._source.width < width:  # longer sentences have come
             self._source = self._terms.positions(width)
         source, sentences_N = self._source, state.sentences_N
-        may_begin_N = (state.openings_N == FREE) & ~self._is_within(state)
+        may_begin_N = (state.automaton_states_N == ACCEPTING) & ~self._is_within(state)
         is_open_NJ = (state.ends_NJ < 0) & may_begin_N.unsqueeze(1)
         attention_NJ = source.attention(sentences_N, weights_NS).masked_fill(~is_open_NJ, -1.0)
         none_NJ, no_rows_M = torch.zeros_like(is_open_NJ), torch.empty(0, dtype=torch.long)
         if self._weight is not None:
-            begun_N = _heaviest(attention_NJ)
-            return TermAttention(attention_NJ, begun_N, none_NJ, none_NJ[:, 0], no_rows_M, log_probs_NV[:0])
+            next_terms_N = _most_attended_terms(attention_NJ)
+            return TermAttention(attention_NJ, next_terms_N, none_NJ, none_NJ[:, 0], no_rows_M, log_probs_NV[:0])
         heaviest_N = source.most_attended_words(sentences_N, weights_NS)
-        begun_N = _heaviest(attention_NJ.masked_fill(~source.terms_of_words(sentences_N, heaviest_N), -1.0))
+        next_terms_N = _most_attended_terms(
+            attention_NJ.masked_fill(~source.terms_of_words(sentences_N, heaviest_N), -1.0)
+        )
         is_last_N = heaviest_N >= self._last_words_X[sentences_N]
         lacks_N = is_open_NJ.any(dim=1)
-        would_end_N = self._would_end(log_probs_NV, lacks_N & (begun_N < 0), is_last_N)
+        would_end_N = self._would_end(log_probs_NV, lacks_N & (next_terms_N < 0), is_last_N)
         needed_N = (self._terms.sizes_XJ[sentences_N] * is_open_NJ).sum(dim=1) + 1
         has_no_room_N = self._max_lengths_X[sentences_N] - state.lengths_N <= needed_N
-        is_owed_N = would_end_N | (lacks_N & has_no_room_N)
-        wanted_NJ = is_open_NJ & (self._first(sentences_N, log_probs_NV) >= WANTED).any(dim=2)
-        is_there_N = (begun_N >= 0) & wanted_NJ.gather(1, begun_N.clamp(min=0).unsqueeze(1)).squeeze(1)
-        wanted_N1 = _heaviest(attention_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1).unsqueeze(1)
+        must_begin_N = would_end_N | (lacks_N & has_no_room_N)
+        wanted_NJ = is_open_NJ & (self._first_log_probs(sentences_N, log_probs_NV) >= MIN_TERM_LOG_PROB).any(dim=2)
+        is_there_N = (next_terms_N >= 0) & wanted_NJ.gather(1, next_terms_N.clamp(min=0).unsqueeze(1)).squeeze(1)
+        wanted_N1 = (
+            _most_attended_terms(attention_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1).unsqueeze(1)
+        )
         wanted_NJ = torch.arange(wanted_NJ.shape[1]) == wanted_N1
-        again_NJ = torch.where(is_owed_N.unsqueeze(1), is_open_NJ, wanted_NJ)
-        return TermAttention(attention_NJ, begun_N, again_NJ, is_owed_N, no_rows_M, log_probs_NV[:0])
+        second_pass_NJ = torch.where(must_begin_N.unsqueeze(1), is_open_NJ, wanted_NJ)
+        return TermAttention(attention_NJ, next_terms_N, second_pass_NJ, must_begin_N, no_rows_M, log_probs_NV[:0])
 
     def _would_end(self, log_probs_NV: Tensor, is_asked_N: Tensor, is_last_N: Tensor) -> Tensor:
         """Return a mask (N), True for those rows of `is_asked_N` that would end.
@@ -184,7 +190,7 @@ class ConstraintMasks:
         best_N = best_log_probs(log_probs_NV, is_asked_N, end_N)
         return is_asked_N & (end_N >= best_N)
 
-    def _first(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+    def _first_log_probs(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
         """Return the log-probabilities (N, J, D) of the first pieces of each term; arbitrary where there is no term."""
         pieces_NJD = self._terms.first_XJD[sentences_N]
         return log_probs_NV.gather(1, pieces_NJD.flatten(1)).view(pieces_NJD.shape)
@@ -192,9 +198,9 @@ class ConstraintMasks:
     def hidden_in_second_pass(self, state: ConstraintState, attention: TermAttention, rows_M: Tensor) -> Tensor:
         """Return a mask (M, S), False only at the source positions to which each row attends in its second pass."""
         assert self._source is not None
-        return ~self._source.of_terms(state.sentences_N[rows_M], attention.again_NJ[rows_M])
+        return ~self._source.mask_of_terms(state.sentences_N[rows_M], attention.second_pass_NJ[rows_M])
 
-    def second_pass_counts(
+    def accepts_second_pass(
         self, state: ConstraintState, attention: TermAttention, rows_M: Tensor, log_probs_MV: Tensor, first_NV: Tensor
     ) -> Tensor:
         """Return a mask (M), True for rows whose second pass replaces the first, because they generate a term.
@@ -204,12 +210,15 @@ class ConstraintMasks:
         be likely in the first pass only, because the row could not generate that piece otherwise. Rows that must begin
         a term now always count.
         """
-        sentences_M, again_MJ1 = state.sentences_N[rows_M], attention.again_NJ[rows_M].unsqueeze(2)
+        sentences_M, again_MJ1 = state.sentences_N[rows_M], attention.second_pass_NJ[rows_M].unsqueeze(2)
         roots_MJ = self._terms.roots_XJ[sentences_M]
         is_whole_MJD = self._terms.is_form_Q[self._terms.nodes_QD[roots_MJ]]
-        before_MJD, now_MJD = self._first(sentences_M, first_NV[rows_M]), self._first(sentences_M, log_probs_MV)
-        is_wanted_MJD = (before_MJD >= WANTED) & (is_whole_MJD | (now_MJD >= WANTED)) & again_MJ1
-        return attention.is_owed_N[rows_M] | is_wanted_MJD.flatten(1).any(dim=1)
+        before_MJD, now_MJD = (
+            self._first_log_probs(sentences_M, first_NV[rows_M]),
+            self._first_log_probs(sentences_M, log_probs_MV),
+        )
+        is_wanted_MJD = (before_MJD >= MIN_TERM_LOG_PROB) & (is_whole_MJD | (now_MJD >= MIN_TERM_LOG_PROB)) & again_MJ1
+        return attention.must_begin_N[rows_M] | is_wanted_MJD.flatten(1).any(dim=1)
 
     def with_second_pass(
         self, state: ConstraintState, attention: TermAttention, rows_M: Tensor, log_probs_MV: Tensor, weights_MS: Tensor
@@ -219,57 +228,57 @@ class ConstraintMasks:
         `log_probs_MV` and `weights_MS` are the predictions and the attention weights of that pass."""
         assert self._source is not None
         attention_MJ = self._source.attention(state.sentences_N[rows_M], weights_MS)
-        attention_MJ = attention_MJ.masked_fill(~attention.again_NJ[rows_M], -1.0)
+        attention_MJ = attention_MJ.masked_fill(~attention.second_pass_NJ[rows_M], -1.0)
         return attention._replace(
             weights_NJ=attention.weights_NJ.index_copy(0, rows_M, attention_MJ),
-            begun_N=attention.begun_N.index_copy(0, rows_M, attention_MJ.argmax(dim=1)),
-            is_owed_N=attention.is_owed_N.index_fill(0, rows_M, value=True),
+            next_terms_N=attention.next_terms_N.index_copy(0, rows_M, attention_MJ.argmax(dim=1)),
+            must_begin_N=attention.must_begin_N.index_fill(0, rows_M, value=True),
             rows_M=rows_M,
             log_probs_MV=log_probs_MV,
         )
 
     def step_masks(self, state: ConstraintState, attention: TermAttention, log_probs_NV: Tensor) -> StepMasks:
         """Return the masks and bonuses of a step; `log_probs_NV` are the model's, from the first pass."""
-        terms, begins_N = self._terms, attention.begun_N >= 0
-        begun_N1 = attention.begun_N.clamp(min=0).unsqueeze(1)
+        terms, begins_N = self._terms, attention.next_terms_N >= 0
+        begun_N1 = attention.next_terms_N.clamp(min=0).unsqueeze(1)
         roots_N = terms.roots_XJ[state.sentences_N].gather(1, begun_N1).squeeze(1)
         nodes_N = torch.where(begins_N, roots_N, state.nodes_N)
         pieces_ND = terms.pieces_QD[nodes_N]
         goes_on_N = pieces_ND[:, 0] != NO_PIECE
         log_probs_ND = log_probs_NV.gather(1, pieces_ND.clamp(min=0))
-        attention_N = attention.weights_NJ.gather(1, begun_N1).squeeze(1).clamp(0.0, MOST)
+        attention_N = attention.weights_NJ.gather(1, begun_N1).squeeze(1).clamp(0.0, MAX_ATTENTION)
         is_within_N = self._is_within(state)
-        read_instead_N = torch.full_like(nodes_N, NO_PIECE)
+        substitutes_N = torch.full_like(nodes_N, NO_PIECE)
         if self._weight is not None:
             gains_N = torch.where(begins_N, self._weight * attention_N, self._weight)
-            others_N = torch.where(is_within_N, -state.pending_N, 0.0)
+            other_gains_N = torch.where(is_within_N, -state.pending_bonus_N, 0.0)
             is_bound_N = torch.zeros_like(begins_N)
         else:
             best_of_form_N = log_probs_ND.amax(dim=1)
-            must_N = is_within_N | attention.is_owed_N
+            must_N = is_within_N | attention.must_begin_N
             best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
             is_known_N = terms.is_known_XJ[state.sentences_N].gather(1, begun_N1).squeeze(1)
-            read_instead_N = _read_instead(attention, pieces_ND, best_of_form_N, log_probs_NV)
-            read_instead_N = read_instead_N.masked_fill(is_known_N, NO_PIECE)
-            is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | attention.is_owed_N))
-            discount_N = torch.where(read_instead_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
+            substitutes_N = _substitutes(attention, pieces_ND, best_of_form_N, log_probs_NV)
+            substitutes_N = substitutes_N.masked_fill(is_known_N, NO_PIECE)
+            is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | attention.must_begin_N))
+            discount_N = torch.where(substitutes_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
             offered_N = (attention_N.log() + discount_N - best_of_form_N).clamp(min=0.0)
             gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
-            others_N = torch.where(begins_N, torch.log1p(-attention_N), 0.0)
+            other_gains_N = torch.where(begins_N, torch.log1p(-attention_N), 0.0)
         return StepMasks(
-            torch.where(goes_on_N, nodes_N, 0), attention.begun_N, is_bound_N, log_probs_ND,
-            torch.where(goes_on_N, gains_N, 0.0), others_N, read_instead_N, attention.is_owed_N,
+            torch.where(goes_on_N, nodes_N, 0), attention.next_terms_N, is_bound_N, log_probs_ND,
+            torch.where(goes_on_N, gains_N, 0.0), other_gains_N, substitutes_N, attention.must_begin_N,
         )  # fmt: skip
 
     def apply(self, masks: StepMasks, state: ConstraintState, prefixes_NT: Tensor, log_probs_NV: Tensor) -> None:
         """Apply masks and bonuses to the log-probabilities in place.
 
-        The caller still has to add `masks.others_N` to all pieces of a row. Doing that here would touch N x V numbers.
-        `prefixes_NT` are the pieces of the rows."""
+        The caller still has to add `masks.other_gains_N` to all pieces of a row. Doing that here would touch N x V
+        numbers. `prefixes_NT` are the pieces of the rows."""
         terms = self._terms
         if self._weight is None:
             rows_M = (terms.is_form_Q[state.nodes_N] & ~masks.is_bound_N).nonzero()
-            log_probs_NV[rows_M, self._inside_words] = -math.inf
+            log_probs_NV[rows_M, self._continuation_pieces] = -math.inf
             log_probs_NV[:, self._eos].masked_fill_((state.ends_NJ < 0).any(dim=1), -math.inf)
             forms_NFB = terms.forms_XFB[state.sentences_N]
             before_NFB, last_NF = forms_NFB[:, :, :-1], forms_NFB[:, :, -1]
@@ -278,25 +287,25 @@ class ConstraintMasks:
             tails_NB = F.pad(prefixes_NT, (missing, 0), value=NO_PIECE)[:, prefixes_NT.shape[1] + missing - width :]
             is_same_NFB = (before_NFB == NO_PIECE) | (before_NFB == tails_NB.unsqueeze(1))
             # A prefix may spell a form, and there may be no other way to spell it.
-            is_free_N1 = (state.openings_N == FREE).unsqueeze(1)
+            is_free_N1 = (state.automaton_states_N == ACCEPTING).unsqueeze(1)
             rows_M, forms_M = (is_same_NFB.all(dim=2) & (last_NF != NO_PIECE) & is_free_N1).nonzero(as_tuple=True)
             log_probs_NV[rows_M, last_NF[rows_M, forms_M]] = -math.inf
-        is_exact_N = self._keeps_numbers_X[state.sentences_N] & (state.openings_N == FREE)
+        is_exact_N = self._keeps_numbers_X[state.sentences_N] & (state.automaton_states_N == ACCEPTING)
         log_probs_NV[is_exact_N.nonzero(), self._digits] = -math.inf
         log_probs_NV.index_fill_(0, masks.is_bound_N.nonzero().squeeze(1), -math.inf)
         rows_M = (masks.nodes_N > 0).nonzero().squeeze(1)
-        gained_MD = (masks.log_probs_ND + (masks.gains_N - masks.others_N).unsqueeze(1))[rows_M]
+        gained_MD = (masks.log_probs_ND + (masks.gains_N - masks.other_gains_N).unsqueeze(1))[rows_M]
         log_probs_NV[rows_M.unsqueeze(1), terms.pieces_QD[masks.nodes_N[rows_M]]] = gained_MD
-        for row in (state.openings_N != FREE).nonzero().squeeze(1).tolist():
-            _keep_only(log_probs_NV[row], list(self._opening(state, row)))
+        for row in (state.automaton_states_N != ACCEPTING).nonzero().squeeze(1).tolist():
+            _keep_only(log_probs_NV[row], list(self._transitions(state, row)))
 
-    def _opening(self, state: ConstraintState, row: int) -> Mapping[int, int]:
+    def _transitions(self, state: ConstraintState, row: int) -> Mapping[int, int]:
         """Return the pieces that the opening of a row allows next, each with the state of the opening after it."""
-        return self._constraints[int(state.sentences_N[row])].opening[int(state.openings_N[row])]
+        return self._constraints[int(state.sentences_N[row])].automaton[int(state.automaton_states_N[row])]
 
-    def advanced(self, masks: StepMasks, state: ConstraintState, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
+    def next_state(self, masks: StepMasks, state: ConstraintState, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
         """Return the constraint state of M extensions: row `rows_M[i]` extended by the piece `pieces_M[i]`."""
-        terms, nodes_M, begun_M = self._terms, masks.nodes_N[rows_M], masks.begun_N[rows_M]
+        terms, nodes_M, begun_M = self._terms, masks.nodes_N[rows_M], masks.next_terms_N[rows_M]
         before = state.select(rows_M)
         is_next_MD = terms.pieces_QD[nodes_M] == pieces_M.unsqueeze(1)
         nodes_M = (terms.nodes_QD[nodes_M] * is_next_MD).amax(dim=1)
@@ -305,33 +314,33 @@ class ConstraintMasks:
         is_own_MJ = (torch.arange(before.ends_NJ.shape[1]) == terms_M.unsqueeze(1)) & is_term_M.unsqueeze(1)
         place_M1 = before.lengths_N.unsqueeze(1)
         is_form_M = terms.is_form_Q[nodes_M]
-        openings_M = before.openings_N.clone()
-        for number in (openings_M != FREE).nonzero().squeeze(1).tolist():
-            openings_M[number] = self._opening(before, number).get(int(pieces_M[number]), FREE)
-        change_M = torch.where(is_term_M, masks.gains_N[rows_M], masks.others_N[rows_M])
-        read_instead_M = torch.where(begun_M >= 0, masks.read_instead_N[rows_M], before.read_instead_N)
+        openings_M = before.automaton_states_N.clone()
+        for number in (openings_M != ACCEPTING).nonzero().squeeze(1).tolist():
+            openings_M[number] = self._transitions(before, number).get(int(pieces_M[number]), ACCEPTING)
+        change_M = torch.where(is_term_M, masks.gains_N[rows_M], masks.other_gains_N[rows_M])
+        substitutes_M = torch.where(begun_M >= 0, masks.substitutes_N[rows_M], before.substitutes_N)
         # The probability of a form that the model does not know means nothing. But if all such forms were free, one
         # that takes the place of the full stop at the end would outrank one in its place.
-        is_free_M = is_term_M & (read_instead_M != NO_PIECE) & ~masks.is_late_N[rows_M]
+        is_free_M = is_term_M & (substitutes_M != NO_PIECE) & ~masks.is_second_pass_N[rows_M]
         counts_M = is_free_M if self._weight is None else torch.ones_like(is_term_M)
-        pending_M = torch.where(is_term_M & ~is_form_M, before.pending_N + change_M, 0.0)
+        pending_M = torch.where(is_term_M & ~is_form_M, before.pending_bonus_N + change_M, 0.0)
         return ConstraintState(
             before.sentences_N, before.lengths_N + 1, openings_M, nodes_M, terms_M,
             torch.where(is_own_MJ & (begun_M >= 0).unsqueeze(1), place_M1, before.begins_NJ),
             torch.where(is_own_MJ & is_form_M.unsqueeze(1), place_M1 + 1, before.ends_NJ),
-            torch.where(is_term_M, read_instead_M, NO_PIECE),
-            before.bonus_N + change_M, before.unranked_N + change_M.masked_fill(counts_M, 0.0), pending_M,
+            torch.where(is_term_M, substitutes_M, NO_PIECE),
+            before.bonus_N + change_M, before.unranked_bonus_N + change_M.masked_fill(counts_M, 0.0), pending_M,
         )  # fmt: skip
 
 
-def _read_instead(attention: TermAttention, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+def _substitutes(attention: TermAttention, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
     """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
-    found_N = torch.full_like(attention.begun_N, NO_PIECE)
-    is_unknown_N = (attention.begun_N >= 0) & (best_of_form_N < UNKNOWN)
+    found_N = torch.full_like(attention.next_terms_N, NO_PIECE)
+    is_unknown_N = (attention.next_terms_N >= 0) & (best_of_form_N < UNKNOWN_LOG_PROB)
     first_M = is_unknown_N.index_fill(0, attention.rows_M, value=False).nonzero().squeeze(1)
     found_N[first_M] = log_probs_NV[first_M].argmax(dim=1)
     best_M = attention.log_probs_MV.gather(1, pieces_ND[attention.rows_M].clamp(min=0)).amax(dim=1)
-    unknown_M = (best_M < UNKNOWN).nonzero().squeeze(1)
+    unknown_M = (best_M < UNKNOWN_LOG_PROB).nonzero().squeeze(1)
     found_N[attention.rows_M[unknown_M]] = attention.log_probs_MV[unknown_M].argmax(dim=1)
     return found_N
 
@@ -346,13 +355,13 @@ def best_log_probs(log_probs_NV: Tensor, is_asked_N: Tensor, known_N: Tensor, mu
     is_open_N = known_N > -math.log(log_probs_NV.shape[1]) - 0.1
     if must_N is not None:
         is_open_N = is_open_N | must_N
-    best_N = torch.where(known_N > HALF, known_N, 0.0)
-    rows_M = (is_asked_N & is_open_N & (known_N <= HALF)).nonzero().squeeze(1)
+    best_N = torch.where(known_N > LOG_HALF, known_N, 0.0)
+    rows_M = (is_asked_N & is_open_N & (known_N <= LOG_HALF)).nonzero().squeeze(1)
     best_N[rows_M] = log_probs_NV[rows_M].amax(dim=1)
     return best_N
 
 
-def _heaviest(attention_NJ: Tensor) -> Tensor:
+def _most_attended_terms(attention_NJ: Tensor) -> Tensor:
     """Return the term (N) with the most attention of each row, or -1 where no term has any."""
     most_N, term_N = attention_NJ.max(dim=1)
     return torch.where(most_N > 0, term_N, -1)

@@ -19,7 +19,7 @@ class ConstraintState(NamedTuple):
     sentences_N: Tensor
     lengths_N: Tensor
     """Number of pieces of each row."""
-    openings_N: Tensor
+    automaton_states_N: Tensor
     """State of each row in its opening (see `Constraints.opening`); `FREE` once the opening is spelt."""
     nodes_N: Tensor
     """The node of the last piece in the trie of the term that is being generated or just has been; else 0."""
@@ -29,14 +29,14 @@ class ConstraintState(NamedTuple):
     ends_NJ: Tensor
     """Index of the piece after the last of each term; `begins_NJ` has the index of its first piece. -1 until the term
     is generated, 0 if there is no term."""
-    read_instead_N: Tensor
+    substitutes_N: Tensor
     """The piece that the model reads in place of the form that is being generated or just has been; -1 if it reads the
     form itself."""
     bonus_N: Tensor
     """Part of the row's total that comes from masks and bonuses and not from the model, in nats."""
-    unranked_N: Tensor
+    unranked_bonus_N: Tensor
     """The part of `bonus_N` that does not count when the finished hypotheses are ranked."""
-    pending_N: Tensor
+    pending_bonus_N: Tensor
     """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
 
     def select(self, rows_M: Tensor) -> ConstraintState:
@@ -58,7 +58,7 @@ class StepMasks(NamedTuple):
 
     nodes_N: Tensor
     """Node of a trie whose next pieces begin or continue a term; 0 if there is none."""
-    begun_N: Tensor
+    next_terms_N: Tensor
     """Number of the term that these pieces begin; -1 if they begin none."""
     is_bound_N: Tensor
     """True if the row must generate one of these pieces."""
@@ -66,11 +66,11 @@ class StepMasks(NamedTuple):
     """Log-probabilities of these pieces under the model."""
     gains_N: Tensor
     """Value to add to the log-probabilities of these pieces."""
-    others_N: Tensor
+    other_gains_N: Tensor
     """Value to add to the log-probabilities of all other pieces."""
-    read_instead_N: Tensor
+    substitutes_N: Tensor
     """The piece that the model reads in place of a term that begins now; -1 if it reads the term itself."""
-    is_late_N: Tensor
+    is_second_pass_N: Tensor
     """True if the term begins after a second pass."""
 
 
@@ -79,11 +79,11 @@ class TermAttention(NamedTuple):
 
     weights_NJ: Tensor
     """The attention on each term; -1 on one that the row may not begin."""
-    begun_N: Tensor
+    next_terms_N: Tensor
     """Number of the term that the row may begin now; -1 for none."""
-    again_NJ: Tensor
+    second_pass_NJ: Tensor
     """True at the terms to which the row attends in a second pass; False everywhere if it needs none."""
-    is_owed_N: Tensor
+    must_begin_N: Tensor
     """True if the row has to begin a term now."""
     rows_M: Tensor
     """The rows whose second pass has replaced the first."""

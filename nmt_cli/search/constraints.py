@@ -1,7 +1,7 @@
 """Constraints on the translation of a sentence: its beginning, and terms that it must contain.
 
 The beginning has two parts: pieces that the model reads before the search (`beginning`), and an automaton over pieces
-that spells the rest of an unfinished word (`opening`). A term has some positions in the source and one or
+that spells the rest of an unfinished word (`automaton`). A term has some positions in the source and one or
 several *forms*: translations in pieces.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-FREE = -1
+ACCEPTING = -1
 """State of an opening that is spelt: every piece is allowed."""
 
 
@@ -39,12 +39,12 @@ class Constraints:
 
     beginning: tuple[int, ...] = ()
     """First pieces, which the model reads before the search."""
-    opening: tuple[Mapping[int, int], ...] = ()
+    automaton: tuple[Mapping[int, int], ...] = ()
     """For each state of the automaton, from 0, the pieces that are allowed, and the state after each of them. The
-    search starts in state 0. In state `FREE` every piece is allowed."""
+    search starts in state 0. In state `ACCEPTING` every piece is allowed."""
     terms: tuple[Term, ...] = ()
     keeps_numbers: bool = False
     """True if the translation may have digits only in its terms and in its beginning."""
-    words: tuple[int, ...] = ()
+    piece_words: tuple[int, ...] = ()
     """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is
     the sum over its pieces."""

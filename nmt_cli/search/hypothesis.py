@@ -33,7 +33,7 @@ class Hypothesis:
     """Sum over the pieces and </s>, in nats, before any length penalty."""
     score: float
     """`log_prob` plus the bonuses of a term weight or an unknown form, divided by the length penalty."""
-    ended: bool
+    has_ended: bool
     """True if it ended with </s>; False if it was cut, as at the length limit."""
     weights_TS: Tensor | None = None
     """Attention weights of each piece, and of </s> where it ended; None where they were not asked for."""
@@ -50,7 +50,7 @@ class Hypothesis:
         return replace(
             self,
             ids=tuple(self.ids[place] for place in kept),
-            ended=self.ended and end < len(self.ids),
+            has_ended=self.has_ended and end < len(self.ids),
             weights_TS=None if self.weights_TS is None else self.weights_TS[kept],
             generated_terms=tuple(
                 one._replace(begin=one.begin - shift, end=one.end - shift) if one.begin >= end else one
@@ -70,7 +70,7 @@ class SearchState(Protocol):
         """Return the given rows, in that order, when finished sentences leave the search."""
         ...
 
-    def apart(self, rows: Tensor) -> SearchState:
+    def extract(self, rows: Tensor) -> SearchState:
         """Return the given rows as a batch of their own, for a second step of these rows only."""
         ...
 
@@ -106,10 +106,10 @@ class ForcedPrefix(NamedTuple):
 class StepModel(Protocol):
     """Predicts the next piece of every row from the last one and the state."""
 
-    def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
+    def step(self, ids_N: Tensor, state: SearchState, masked_NS: Tensor | None = None) -> Prediction:
         """Return log-probabilities (N, V), in nats, attention weights (N, S) and state after the last pieces (N).
 
-        A row does not attend to positions where `hidden_NS` is True; positions beyond its width are not hidden."""
+        A row does not attend to positions where `masked_NS` is True; positions beyond its width are not hidden."""
         ...
 
     def force_prefix(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> ForcedPrefix:
@@ -130,9 +130,9 @@ class Vocabulary(NamedTuple):
     eos: int
     banned: tuple[int, ...] = ()
     """Never produced: padding, line feeds and the like."""
-    inside_words: tuple[int, ...] = ()
+    continuation_pieces: tuple[int, ...] = ()
     """Pieces that continue the word before them. They may not follow a term."""
-    finals: tuple[int, ...] = ()
+    sentence_terminals: tuple[int, ...] = ()
     """Full stops and the like, after which a translation may end."""
     digits: tuple[int, ...] = ()
     """Pieces with a digit."""

@@ -34,7 +34,7 @@ class _Sample:
     max_length: int
     ids: list[int] = field(default_factory=list)
     log_prob: float = 0.0
-    ended: bool = False
+    has_ended: bool = False
     weights: list[Tensor] = field(default_factory=list)
 
     def hypothesis(self) -> Hypothesis:
@@ -42,7 +42,7 @@ class _Sample:
             ids=tuple(self.ids),
             log_prob=self.log_prob,
             score=self.log_prob,
-            ended=self.ended,
+            has_ended=self.has_ended,
             weights_TS=torch.stack(self.weights) if self.weights else None,
         )
 
@@ -76,8 +76,8 @@ def sample(
             one.log_prob += log_prob
             if options.with_alignment and prediction.weights_NS is not None:
                 one.weights.append(prediction.weights_NS[place].float())
-            one.ended = piece == vocabulary.eos
-            if not one.ended:
+            one.has_ended = piece == vocabulary.eos
+            if not one.has_ended:
                 one.ids.append(piece)
                 if len(one.ids) < one.max_length:
                     stay.append(place)

@@ -25,7 +25,7 @@ class TermTries:
 
     def __init__(self, constraints: Sequence[Constraints]) -> None:
         of_sentences = [own.terms for own in constraints]
-        self._words = [own.words for own in constraints]
+        self._words = [own.piece_words for own in constraints]
         self.roots_XJ = _padded([[0] * len(terms) for terms in of_sentences], 0)
         self.sizes_XJ = _padded([[term.size for term in terms] for terms in of_sentences], 0)
         """Number of pieces of each term's longest form; 0 where there is no term."""
@@ -77,18 +77,18 @@ class TermPositions:
         self.width, self._places_XJP, self._words_XS = width, places_XJP, words_XS
         self._words_XJP = F.pad(words_XS, (0, 1), value=-1).gather(1, places_XJP.flatten(1)).view(places_XJP.shape)
 
-    def of_terms(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+    def mask_of_terms(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
         """Return a mask (N, S), True at the source positions of each row's chosen terms."""
         found_NS = torch.zeros(len(sentences_N), self.width + 1, dtype=torch.bool)
-        return self._marked(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
+        return self._mark(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
 
-    def of_terms_alone(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+    def mask_of_terms_only(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
         """Return a mask (N, S), True at source positions that belong to chosen terms and to no other term."""
         found_NS = torch.zeros(len(sentences_N), self.width + 1, dtype=torch.bool)
-        found_NS = self._marked(found_NS, sentences_N, chosen_NJ, mark=True)
-        return self._marked(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
+        found_NS = self._mark(found_NS, sentences_N, chosen_NJ, mark=True)
+        return self._mark(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
 
-    def _marked(self, found_NS: Tensor, sentences_N: Tensor, chosen_NJ: Tensor, *, mark: bool) -> Tensor:
+    def _mark(self, found_NS: Tensor, sentences_N: Tensor, chosen_NJ: Tensor, *, mark: bool) -> Tensor:
         places_NJP = self._places_XJP[sentences_N].masked_fill(~chosen_NJ.unsqueeze(2), self.width)
         return found_NS.scatter_(1, places_NJP.flatten(1), mark)
 
@@ -122,19 +122,19 @@ class _Tries:
     def root(self, forms: tuple[tuple[int, ...], ...]) -> int:
         """Return the root of the trie of some forms; equal forms share one."""
         if forms not in self._roots:
-            self._roots[forms] = self._new()
+            self._roots[forms] = self._new_node()
             for form in forms:
                 node = self._roots[forms]
                 for piece in form:
-                    node = self.edges[node].setdefault(piece, 0) or self._grown(node, piece)
+                    node = self.edges[node].setdefault(piece, 0) or self._add_node(node, piece)
                 self.ends.add(node)
         return self._roots[forms]
 
-    def _grown(self, node: int, piece: int) -> int:
-        self.edges[node][piece] = new = self._new()
+    def _add_node(self, node: int, piece: int) -> int:
+        self.edges[node][piece] = new = self._new_node()
         return new
 
-    def _new(self) -> int:
+    def _new_node(self) -> int:
         self.edges.append({})
         return len(self.edges) - 1
 

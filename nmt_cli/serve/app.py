@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
-from nmt_cli.serve.limits import Budget, Keys, Rate
-from nmt_cli.serve.requests import Fields, Refused, client_of, fields_of, read_body
+from nmt_cli.serve.engine_interface import Busy, Cancellation, RequestTooLarge
+from nmt_cli.serve.limits import Budget, Keys, RateLimiter
+from nmt_cli.serve.requests import Fields, RequestRefused, client_of, fields_of, read_body
 from nmt_cli.serve.service import Service
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, ModelError, place_of
-from nmt_cli.translation.pool import Cancelled, WorkersDied
+from nmt_cli.translation.pool import TaskCancelled, WorkersDied
 from nmt_cli.version import __version__
 
 Result = TypeVar("Result")
@@ -37,12 +37,12 @@ PAGE = {
     "/attention_words.js": ("plots/attention_words.js", "text/javascript; charset=utf-8"),
 }
 """The files of the page by their addresses: path in the package and content type."""
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -59,7 +59,7 @@ class App:
         """Answer for a service; `root_path` is the beginning of its addresses at a proxy, such as `/mt`."""
         self.service, self.limits = service, service.limits
         self._keys, self._logs_text, self._root_path = keys, logs_text, root_path
-        self._rate = Rate(self.limits.requests_per_minute)
+        self._rate = RateLimiter(self.limits.requests_per_minute)
         self._bytes = Budget(self.limits.bytes_in_flight, self.limits.bytes_of_client)
         self._requests = Budget(self.limits.requests, self.limits.requests)
         self._threads = ThreadPoolExecutor(self.limits.requests, thread_name_prefix="nmt-request")
@@ -85,25 +85,25 @@ class App:
             "/detect": self._detect,
             "/translate_file": self._translate_file,
         }.items():
-            routes.append(Route(path, self._limited(work), methods=["POST"]))
-        handlers = {HTTPException: _http_error, Refused: _refusal, Exception: _failure}
+            routes.append(Route(path, self._limited_handler(work), methods=["POST"]))
+        handlers = {HTTPException: _http_error, RequestRefused: _refusal, Exception: _failure}
         inner: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
         if origins:
             from starlette.middleware.cors import CORSMiddleware
 
             inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
-        return _Guard(inner, self.service, {route.path for route in routes}, self._root_path)
+        return _OuterMiddleware(inner, self.service, {route.path for route in routes}, self._root_path)
 
     # Every request that costs something ----------------------------------------------------------------------------
 
-    def _limited(self, work: Callable[[Request, Fields], Awaitable[Response]]) -> Handler:
+    def _limited_handler(self, work: Callable[[Request, Fields], Awaitable[Response]]) -> Handler:
         async def handle(request: Request) -> Response:
             client = client_of(request)
-            is_admitted = self._is_admitted(request)
+            is_admitted = self._admit_by_headers(request)
             try:
                 body = await read_body(request, self.limits, self._bytes)
                 if not self._requests.take(1, client):  # only now: bodies that come slowly hold nobody up
-                    raise Refused(503, "the server is busy; try again in a moment", retry_after=1)
+                    raise RequestRefused(503, "the server is busy; try again in a moment", retry_after=1)
                 try:
                     fields = await self._in_thread(fields_of, request, body, self.limits)
                     del body
@@ -117,7 +117,7 @@ class App:
 
         return handle
 
-    def _is_admitted(self, request: Request) -> bool:
+    def _admit_by_headers(self, request: Request) -> bool:
         """Count a request before its body is read, and return True, if no key is needed or its headers have a right
         one.
 
@@ -127,12 +127,12 @@ class App:
             Refused: too many requests have come from this address or with this key.
         """
         if self._keys is None:
-            self._count(client_of(request))
+            self._check_rate_limit(client_of(request))
             return True
         key = _bearer(request)
         if not key or not self._keys.has(key):
             return False
-        self._count(f"key {key}")
+        self._check_rate_limit(f"key {key}")
         return True
 
     def _admit(self, client: str, given: Any) -> None:
@@ -143,26 +143,26 @@ class App:
         """
         assert self._keys is not None
         if not isinstance(given, str) or not self._keys.has(given):
-            self._count(client)  # a right key from the same address is let in: others may share it
+            self._check_rate_limit(client)  # a right key from the same address is let in: others may share it
             if not given:
-                raise Refused(400, "Please contact the server operator to get an API key")
-            raise Refused(403, "Invalid API key")
-        self._count(f"key {given}")
+                raise RequestRefused(400, "Please contact the server operator to get an API key")
+            raise RequestRefused(403, "Invalid API key")
+        self._check_rate_limit(f"key {given}")
 
-    def _count(self, client: str) -> None:
+    def _check_rate_limit(self, client: str) -> None:
         """Count a request of a client, which may be an address or a key.
 
         Raises:
             Refused: too many requests have come from it.
         """
-        if wait := self._rate.seconds_until_next(client):
-            raise Refused(429, "Slowdown: too many requests; try again later", retry_after=wait)
+        if wait := self._rate.take_token(client):
+            raise RequestRefused(429, "Slowdown: too many requests; try again later", retry_after=wait)
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Run `work` in another thread, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
-    async def _worked(self, request: Request, work: Callable[[Cancellation], Result]) -> Result:
+    async def _run_cancellable(self, request: Request, work: Callable[[Cancellation], Result]) -> Result:
         """Run `work` in another thread, and return its result; the work is cancelled when the client goes away.
 
         Raises:
@@ -171,21 +171,21 @@ class App:
             ModelError: the model cannot be used.
         """
         cancellation = Cancellation()
-        watcher = asyncio.ensure_future(_until_gone(request, cancellation))
+        watcher = asyncio.ensure_future(_watch_disconnect(request, cancellation))
         try:
             return await self._in_thread(work, cancellation)
         except Busy as busy:
-            raise Refused(503, str(busy), retry_after=busy.retry_after) from None
-        except TooMuch as error:
-            raise Refused(413, f"Invalid request: {error}") from None
-        except Cancelled:
-            raise Refused(503, "the request was cancelled") from None
+            raise RequestRefused(503, str(busy), retry_after=busy.retry_after) from None
+        except RequestTooLarge as error:
+            raise RequestRefused(413, f"Invalid request: {error}") from None
+        except TaskCancelled:
+            raise RequestRefused(503, "the request was cancelled") from None
         except WorkersDied as error:
-            raise Refused(500, f"Cannot translate text: {error}") from None
+            raise RequestRefused(500, f"Cannot translate text: {error}") from None
         except InputError as error:
             if isinstance(error, ModelError):
                 raise
-            raise Refused(400, f"Invalid request: {error}") from None
+            raise RequestRefused(400, f"Invalid request: {error}") from None
         finally:
             cancellation.set()
             watcher.cancel()
@@ -200,16 +200,16 @@ class App:
             # Written here, because the JSON of many weights takes a while.
             return JSONResponse(self.service.translate(task, cancellation))
 
-        return await self._worked(request, answer)
+        return await self._run_cancellable(request, answer)
 
     async def _detect(self, request: Request, fields: Fields) -> Response:
-        return JSONResponse(await self._worked(request, lambda _: self.service.detect(fields)))
+        return JSONResponse(await self._run_cancellable(request, lambda _: self.service.detect(fields)))
 
     async def _translate_file(self, request: Request, fields: Fields) -> Response:
         def answer(cancellation: Cancellation) -> tuple[str, list[str]]:
             return self.service.translate_file(self.service.file_task(fields, cancellation), cancellation)
 
-        name, warnings = await self._worked(request, answer)
+        name, warnings = await self._run_cancellable(request, answer)
         told = {"warnings": warnings} if warnings else {}
         address = f"{_origin(request)}{self._root_path}/download_file/{quote(name)}"
         return JSONResponse({"translatedFileUrl": address, **told})
@@ -247,8 +247,8 @@ class App:
 
     async def _metrics(self, request: Request) -> Response:
         if self._keys is not None and not self._keys.has(_bearer(request)):
-            self._count(client_of(request))
-            raise Refused(403, "Invalid API key")
+            self._check_rate_limit(client_of(request))
+            raise RequestRefused(403, "Invalid API key")
         text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
         return Response(text, media_type="text/plain; version=0.0.4")
 
@@ -271,7 +271,7 @@ def _origin(request: Request) -> str:
     try:
         return f"{request.url.scheme}://{request.url.netloc}"
     except ValueError:
-        raise Refused(400, "Invalid request: the header Host is not an address") from None
+        raise RequestRefused(400, "Invalid request: the header Host is not an address") from None
 
 
 def _bearer(request: Request) -> str:
@@ -284,14 +284,14 @@ def _bearer(request: Request) -> str:
         return key.strip()
 
 
-async def _until_gone(request: Request, cancellation: Cancellation) -> None:
+async def _watch_disconnect(request: Request, cancellation: Cancellation) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     cancellation.set()
 
 
 async def _refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     if error.status in (408, 413, 415):
         headers["connection"] = "close"  # what still comes of the body is not read
@@ -317,7 +317,7 @@ def _pieces(message: Message) -> Iterator[Message]:
     yield {**message, "body": body[last:]} if last else message
 
 
-def _plain(path: str, root_path: str) -> str:
+def _normalize_path(path: str, root_path: str) -> str:
     """Return a path in the form of the routes: without `root_path`, double slashes, and a slash at the end.
 
     Clients that join addresses themselves ask for `//translate/`, and some proxies pass on the whole path, with
@@ -329,7 +329,7 @@ def _plain(path: str, root_path: str) -> str:
     return plain
 
 
-class _Guard:
+class _OuterMiddleware:
     """ASGI middleware around all others: counts and logs requests, adds headers, and shows no traceback to clients."""
 
     def __init__(self, app: ASGIApp, service: Service, paths: set[str], root_path: str) -> None:
@@ -339,7 +339,7 @@ class _Guard:
         if scope["type"] != "http":
             return
         began, status = monotonic(), 0
-        scope = {**scope, "path": _plain(scope["path"], self._root_path)}
+        scope = {**scope, "path": _normalize_path(scope["path"], self._root_path)}
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -357,6 +357,6 @@ class _Guard:
                 await (await _failure(Request(scope), error))(scope, receive, send_on)
         path = scope["path"]  # what a client makes up may hold text, and is not logged
         known = path if path in self._paths else "/download_file" if path.startswith("/download_file/") else "other"
-        self._service.metrics.answered(known, status, monotonic() - began)
+        self._service.metrics.count_request(known, status, monotonic() - began)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "OPTIONS", "POST") else "-"
         log(f"{method} {known} {status} {monotonic() - began:.3f} s")

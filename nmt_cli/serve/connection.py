@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from nmt_cli.serve.exchange import ROOM, BadRequest, Exchange
+from nmt_cli.serve.exchange import HIGH_WATER_BYTES, BadRequest, Exchange
 from nmt_cli.serve.limits import Limits
 
 READ_BYTES = 16_384
@@ -36,7 +36,7 @@ silence the system finds out that the other machine has gone."""
 
 
 @dataclass(slots=True)
-class Serving:
+class ServerState:
     """The state that all connections of a server share."""
 
     app: ASGIApp
@@ -61,7 +61,7 @@ class Connection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _exchange: Exchange
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: ServerState) -> None:
         self._serving, self._limits = serving, serving.limits
         self._ahead = bytearray()
         """Bytes of the requests after the present one."""
@@ -74,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._is_paused = self._is_closing = self._has_ended = False
-        self._thrown = 0
+        self._num_discarded = 0
         """Number of bytes that came after the answer to their request, or after the last answer, and were thrown
         away."""
         self.client: tuple[str, int] | None = None
@@ -93,10 +93,10 @@ class Connection(asyncio.BufferedProtocol):
         if number > 2 * most:  # so many more that nobody waits until they have read why
             transport.abort()
         elif number > most or self._serving.is_ending:
-            self.write(_raw(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
+            self.write(_error_response(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
             self._close()
         else:
-            self._await("headers")
+            self._set_read_timeout("headers")
 
     def connection_lost(self, _: Exception | None) -> None:
         """Stop all timers, and tell the application that nobody waits for the answer."""
@@ -108,13 +108,13 @@ class Connection(asyncio.BufferedProtocol):
                 timer.cancel()
         if self._probing is not None:
             self._probing.end()
-        self._exchange.lose()
+        self._exchange.disconnect()
 
     def end(self) -> None:
         """Close the connection, or have it closed after the answer of the present request."""
         if self._is_closing:
             if self._has_room.is_set():
-                self._linger(0.0, self._thrown)
+                self._linger(0.0, self._num_discarded)
         elif not self._exchange.has_begun or self._exchange.is_answered:
             self._transport.close()
 
@@ -133,8 +133,8 @@ class Connection(asyncio.BufferedProtocol):
         """Take the bytes that were read into the buffer: of the present request, or of the next ones."""
         data = bytes(memoryview(self._serving.buffer)[:number])
         if self._is_closing or self._exchange.is_answered:
-            self._thrown += len(data)
-            if self._thrown > self._limits.thrown_bytes:
+            self._num_discarded += len(data)
+            if self._num_discarded > self._limits.discarded_bytes:
                 self._transport.abort()
                 return
         if self._is_closing:
@@ -168,10 +168,10 @@ class Connection(asyncio.BufferedProtocol):
         try:
             task = exchange.feed(data)
         except BadRequest as wrong:
-            if exchange.answers:  # then the connection ends after the answer
+            if exchange.has_begun_response:  # then the connection ends after the answer
                 return
-            exchange.lose()
-            self.write(_raw(wrong.status, str(wrong)))
+            exchange.disconnect()
+            self.write(_error_response(wrong.status, str(wrong)))
             self._close()
             return
         if task is not None:
@@ -190,19 +190,21 @@ class Connection(asyncio.BufferedProtocol):
             if exchange.may_be_last or self.is_ending:
                 self._close()
             elif exchange.is_read:
-                exchange = self._go_on()
+                exchange = self._begin_next_exchange()
         if self._is_closing or self._transport.is_closing():
             return
         if not exchange.has_begun:
-            self._await("the next request" if exchange.is_empty and self._awaited != "headers" else "headers")
+            self._set_read_timeout(
+                "the next request" if exchange.is_empty and self._awaited != "headers" else "headers"
+            )
         else:  # before the answer, the application limits the time
-            self._await("body" if exchange.is_answered else "")
-        self._pause_reading(exchange.is_full or len(self._ahead) > ROOM)
+            self._set_read_timeout("body" if exchange.is_answered else "")
+        self._pause_reading(exchange.is_full or len(self._ahead) > HIGH_WATER_BYTES)
 
-    def _go_on(self) -> Exchange:
+    def _begin_next_exchange(self) -> Exchange:
         """Begin the next exchange with the bytes that have come of it already, and return it."""
-        ahead = self._exchange.left_over() + self._ahead
-        self._exchange, self._ahead, self._thrown = Exchange(self._serving.app, self), bytearray(), 0
+        ahead = self._exchange.trailing_data() + self._ahead
+        self._exchange, self._ahead, self._num_discarded = Exchange(self._serving.app, self), bytearray(), 0
         if ahead:
             self._feed(ahead)
         if self._has_ended and not self._exchange.is_read:
@@ -218,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.resume_reading()
 
-    def _await(self, part: str) -> None:
+    def _set_read_timeout(self, part: str) -> None:
         if part == self._awaited:
             return
         if self._reading is not None:
@@ -227,11 +229,11 @@ class Connection(asyncio.BufferedProtocol):
         if part:
             limits = self._limits
             late = {"headers": limits.header_seconds, "the next request": IDLE_SECONDS, "body": limits.body_seconds}
-            self._reading = asyncio.get_running_loop().call_later(late[part], self._too_late)
+            self._reading = asyncio.get_running_loop().call_later(late[part], self._on_read_timeout)
 
-    def _too_late(self) -> None:
+    def _on_read_timeout(self) -> None:
         if self._awaited == "headers":
-            self.write(_raw(408, "Invalid request: the headers took too long"))
+            self.write(_error_response(408, "Invalid request: the headers took too long"))
             self._close()
         elif self._awaited == "the next request":
             self._transport.close()
@@ -249,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         self._is_closing = True
-        self._await("")
+        self._set_read_timeout("")
         if self._has_ended:
             self._transport.close()
             return
@@ -265,25 +267,25 @@ class Connection(asyncio.BufferedProtocol):
         except OSError:  # the client has gone
             self._transport.abort()
             return
-        self._linger(asyncio.get_running_loop().time() + self._limits.body_seconds, self._thrown)
+        self._linger(asyncio.get_running_loop().time() + self._limits.body_seconds, self._num_discarded)
 
-    def _linger(self, until: float, thrown: int) -> None:
+    def _linger(self, until: float, num_discarded: int) -> None:
         """Close the connection after a pause; wait for further pauses while the client goes on sending, at most until
         `until`.
 
-        `until` is a time of the event loop, and `thrown` the number of the client's bytes that have been thrown away so
-        far.
+        `until` is a time of the event loop, and `num_discarded` the number of the client's bytes that have been thrown
+        away so far.
         """
         seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
         if self._reading is not None:
             self._reading.cancel()
-        self._reading = asyncio.get_running_loop().call_later(seconds, self._look_at_the_end, until, thrown)
+        self._reading = asyncio.get_running_loop().call_later(seconds, self._check_linger, until, num_discarded)
 
-    def _look_at_the_end(self, until: float, thrown: int) -> None:
-        if self._thrown == thrown or self.is_ending or asyncio.get_running_loop().time() >= until:
+    def _check_linger(self, until: float, num_discarded: int) -> None:
+        if self._num_discarded == num_discarded or self.is_ending or asyncio.get_running_loop().time() >= until:
             self._transport.abort()
         else:
-            self._linger(until, self._thrown)
+            self._linger(until, self._num_discarded)
 
     def abort(self) -> None:
         """Break off the connection."""
@@ -296,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has taken all that was sent, or has gone."""
         await self._has_room.wait()
 
@@ -346,22 +348,22 @@ def _address(found: Any) -> tuple[str, int] | None:
     return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None
 
 
-def _keep_alive(opened: socket.socket) -> None:
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
-            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _is_broken(opened: socket.socket) -> bool:
+def _is_broken(sock: socket.socket) -> bool:
     """Return whether both directions of a connection are closed, or the client's system has said that nobody is
     there."""
     poll = select.poll()
-    poll.register(opened.fileno(), 0)
+    poll.register(sock.fileno(), 0)
     return bool(poll.poll(0))
 
 
-def _raw(status: int, message: str, more: str = "") -> bytes:
+def _error_response(status: int, message: str, more: str = "") -> bytes:
     """Return a whole answer with an error, for bytes that never became a request; `more` holds further lines of
     headers."""
     body = json.dumps({"error": message})

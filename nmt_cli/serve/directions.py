@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nmt_cli.data.language_profile import LanguageProfile, probabilities
+from nmt_cli.data.language_profile import LanguageProfile, language_probabilities
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name, primary_language
 
-MIN_ALONE = 40
+MIN_DETECTION_CHARACTERS = 40
 """Characters beyond which the language of a text is detected by itself; shorter texts of a list may be judged
 together."""
-SURE = 99.0
+MIN_DETECTION_CONFIDENCE = 99.0
 """Confidence (0 to 100) from which on a shorter text is judged by itself too: a single word may have 95 and be
 wrong."""
 
 
-_OF_CLIENTS = {"pb": "pt-br", "zt": "zh-hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
+_CODE_ALIASES = {"pb": "pt-br", "zt": "zh-hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 """Standard codes by the codes that clients use instead: those of LibreTranslate, and old ones that Android and Java
 kept."""
 _SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
@@ -28,7 +28,7 @@ _SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"
 def _distance(own: str, code: str) -> int | None:
     """Return 0 if two codes are the same language, 1 for a variant in the same script, 2 in another script,
     otherwise None."""
-    first, second = _usual(own), _usual(code)
+    first, second = _canonical_code(own), _canonical_code(code)
     if first == second:
         return 0
     if primary_language(first) != primary_language(second):
@@ -36,10 +36,10 @@ def _distance(own: str, code: str) -> int | None:
     return 1 if _script(first) == _script(second) else 2
 
 
-def _usual(code: str) -> str:
+def _canonical_code(code: str) -> str:
     """Return a code in the form of the standard (BCP 47), in small letters."""
     language, *others = code.strip().replace("_", "-").lower().split("-")
-    return "-".join([_OF_CLIENTS.get(language, language), *others])
+    return "-".join([_CODE_ALIASES.get(language, language), *others])
 
 
 def _script(code: str) -> str:
@@ -99,13 +99,13 @@ class Directions:
         }
         return min(distances, key=distances.__getitem__, default=None)
 
-    def between(self, source: str, target: str) -> Direction | None:
+    def get_direction(self, source: str, target: str) -> Direction | None:
         """Return the direction from one language to another, if it is served."""
         return self._by_pair.get((source, target))
 
     def detect(self, text: str) -> list[dict[str, Any]]:
         """Return the languages that a text may be in, most probable first, each with a confidence from 0 to 100."""
-        found = probabilities(text, self.profiles)
+        found = language_probabilities(text, self.profiles)
         shown = [{"confidence": round(100 * value, 1), "language": code} for code, value in found.items()]
         return [one for place, one in enumerate(shown) if place == 0 or one["confidence"]]
 
@@ -116,10 +116,14 @@ class Directions:
         Short texts that are not clear by themselves all have the language of the short texts together.
         """
         sources = {source for source, other in self._by_pair if other == target}
-        together = self._likeliest("\n".join(text for text in texts if len(text) <= MIN_ALONE), sources, target)
+        together = self._likeliest(
+            "\n".join(text for text in texts if len(text) <= MIN_DETECTION_CHARACTERS), sources, target
+        )
         alone = [self._likeliest(text, sources, target) for text in texts]
         return [
-            found if len(text) > MIN_ALONE or found["confidence"] >= SURE else together
+            found
+            if len(text) > MIN_DETECTION_CHARACTERS or found["confidence"] >= MIN_DETECTION_CONFIDENCE
+            else together
             for text, found in zip(texts, alone, strict=True)
         ]
 

@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message
 
 HEADER_BYTES = 65_536
 """Largest size of the headers of a request."""
-ROOM = 65_536
+HIGH_WATER_BYTES = 65_536
 """Bytes of a request's body that may wait until the application takes them; while more wait, no others are read."""
 MAX_CHUNKS, BYTES_PER_CHUNK = 10_000, 256
 """A body may have `MAX_CHUNKS` chunks of any size, and another one for each `BYTES_PER_CHUNK` bytes. Each chunk
 takes processor time."""
 WRONG_HEADERS = "this is not a request of HTTP/1.1, or its headers are too long"
 WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
-CUT = "the request is not complete"
+INCOMPLETE_REQUEST = "the request is not complete"
 
 
 class BadRequest(Exception):  # noqa: N818 (an answer)
@@ -33,7 +33,7 @@ class BadRequest(Exception):  # noqa: N818 (an answer)
         self.status = status
 
 
-class Line(Protocol):
+class ConnectionProtocol(Protocol):
     """The interface of a connection that an exchange uses."""
 
     client: tuple[str, int] | None
@@ -48,7 +48,7 @@ class Line(Protocol):
         """Send bytes."""
         ...
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has taken all that was sent, or has gone."""
         ...
 
@@ -69,8 +69,8 @@ class Exchange:
     request, because h11 takes these for an error in some states.
     """
 
-    def __init__(self, app: ASGIApp, line: Line) -> None:
-        self._app, self._line = app, line
+    def __init__(self, app: ASGIApp, connection: ConnectionProtocol) -> None:
+        self._app, self._connection = app, connection
         self._http = h11.Connection(h11.SERVER, HEADER_BYTES)
         self._scope: MutableMapping[str, Any] = {}
         self._body = bytearray()
@@ -84,7 +84,7 @@ class Exchange:
         self.is_read = False
         """True if the request is complete, or if no more bytes of it will be read."""
         self.is_answered = False
-        self.is_lost = False
+        self.is_disconnected = False
         """True if nobody waits for the answer."""
 
     # The request ----------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Exchange:
                     break
         except h11.RemoteProtocolError as error:
             self.is_read = self._is_wrong = True
-            wrong = CUT if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
+            wrong = INCOMPLETE_REQUEST if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
             raise BadRequest(error.error_status_hint, f"Invalid request: {wrong}") from None
         finally:
             self._news.set()
@@ -131,8 +131,8 @@ class Exchange:
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": request.http_version.decode("ascii"),
-            "server": self._line.server,
-            "client": self._line.client,
+            "server": self._connection.server,
+            "client": self._connection.client,
             "scheme": "http",
             "method": request.method.decode("ascii"),
             "root_path": "",
@@ -158,8 +158,8 @@ class Exchange:
 
     @property
     def is_full(self) -> bool:
-        """True if more than `ROOM` bytes of the body wait until the application takes them."""
-        return len(self._body) > ROOM and not self.is_answered
+        """True if more than `HIGH_WATER_BYTES` bytes of the body wait until the application takes them."""
+        return len(self._body) > HIGH_WATER_BYTES and not self.is_answered
 
     @property
     def may_be_last(self) -> bool:
@@ -167,13 +167,13 @@ class Exchange:
         ours, theirs = self._http.our_state, self._http.their_state
         return self._is_wrong or ours is not h11.DONE or theirs not in (h11.SEND_BODY, h11.DONE)
 
-    def left_over(self) -> bytes:
+    def trailing_data(self) -> bytes:
         """Return the bytes that came after the request."""
         return self._http.trailing_data[0]
 
-    def lose(self) -> None:
+    def disconnect(self) -> None:
         """Tell the application that nobody waits any more. What it still sends is thrown away."""
-        self.is_lost = True
+        self.is_disconnected = True
         self._news.set()
 
     # The application ------------------------------------------------------------------------------------------------
@@ -182,26 +182,26 @@ class Exchange:
         try:
             await self._app(self._scope, self._receive, self._send)
         finally:
-            if not self.is_answered and not self.is_lost:
-                self._line.abort()
+            if not self.is_answered and not self.is_disconnected:
+                self._connection.abort()
 
     async def _receive(self) -> Message:
-        if self._http.they_are_waiting_for_100_continue and not self.is_lost:
+        if self._http.they_are_waiting_for_100_continue and not self.is_disconnected:
             self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
         while True:
-            if self.is_lost or self.is_answered:
+            if self.is_disconnected or self.is_answered:
                 return {"type": "http.disconnect"}
             if self._body or (self.is_read and not self._has_given_all):
                 body, self._body = bytes(self._body), bytearray()
                 self._has_given_all = self.is_read
-                self._line.adjust()
+                self._connection.adjust()
                 return {"type": "http.request", "body": body, "more_body": not self.is_read}
             self._news.clear()
             await self._news.wait()
 
     async def _send(self, message: Message) -> None:
-        await self._line.room()
-        if self.is_lost:
+        await self._connection.drain()
+        if self.is_disconnected:
             return
         if message["type"] == "http.response.start":
             self._head = self._http.send(self._response(message["status"], list(message.get("headers", [])))) or b""
@@ -209,26 +209,26 @@ class Exchange:
         data = h11.Data(b"" if self._scope["method"] == "HEAD" else message.get("body", b""))
         more = message.get("more_body", False)
         events = [data] if more else [data, h11.EndOfMessage()]
-        self._line.write(self._head + b"".join(self._http.send(event) or b"" for event in events))
+        self._connection.write(self._head + b"".join(self._http.send(event) or b"" for event in events))
         self._head = b""
         if not more:
             self.is_answered = True
             self._body = bytearray()
             self._news.set()
-            self._line.adjust()
+            self._connection.adjust()
 
     def _response(self, status: int, headers: list[tuple[bytes, bytes]]) -> h11.Response:
         # A client that waits for 100 may or may not send its body after this answer, so the next bytes could be either.
-        if self._http.they_are_waiting_for_100_continue or self._line.is_ending:
+        if self._http.they_are_waiting_for_100_continue or self._connection.is_ending:
             headers.append((b"connection", b"close"))
         headers.insert(0, (b"date", formatdate(usegmt=True).encode("ascii")))
         return h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode("ascii"))
 
     def _send_on(self, event: h11.Event) -> None:
-        self._line.write(self._http.send(event) or b"")
+        self._connection.write(self._http.send(event) or b"")
 
     @property
-    def answers(self) -> bool:
+    def has_begun_response(self) -> bool:
         """True from the beginning of the answer on."""
         return self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
@@ -238,5 +238,5 @@ class Exchange:
         Clients skip it, any number of times (RFC 9110, 15.2). The system of a client that has gone answers that nobody
         is there. 102 would be the better status, but Python's http.client takes it for the answer.
         """
-        if self.has_begun and not self.answers and (self._http.their_http_version or b"") >= b"1.1":
+        if self.has_begun and not self.has_begun_response and (self._http.their_http_version or b"") >= b"1.1":
             self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))

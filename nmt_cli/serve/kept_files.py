@@ -11,7 +11,7 @@ from unicodedata import category, normalize
 
 MAX_BYTES = 64_000_000
 """Largest size of all files together; beyond it, the oldest are removed."""
-SECONDS = 900
+KEEP_SECONDS = 900
 """Seconds for which a file is kept."""
 
 
@@ -28,11 +28,11 @@ class KeptFiles:
     def add(self, name: str, language: str, content: bytes) -> str:
         """Keep the translation of the file `name` into a language; return its new name, which nobody can guess."""
         path = PurePath(normalize("NFC", name))
-        stem = "".join(sign if _may_be_in_a_name(sign) else "_" for sign in path.stem)
+        stem = "".join(character if _is_filename_character(character) else "_" for character in path.stem)
         kept = f"{secrets.token_urlsafe(18)}.{stem}_{language}{path.suffix.lower()}"
         with self._lock:
             self._forget(len(content))
-            self._files[kept] = (monotonic() + SECONDS, content)
+            self._files[kept] = (monotonic() + KEEP_SECONDS, content)
             self._num_bytes += len(content)
         return kept
 
@@ -53,6 +53,6 @@ class KeptFiles:
             self._num_bytes -= len(content)
 
 
-def _may_be_in_a_name(sign: str) -> bool:
+def _is_filename_character(character: str) -> bool:
     """Return whether a character is allowed in a file's name: letters with their marks, digits, and two signs."""
-    return sign.isalnum() or sign in "-_" or category(sign)[0] == "M"
+    return character.isalnum() or character in "-_" or category(character)[0] == "M"

@@ -57,7 +57,7 @@ class Limits:
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
-    thrown_bytes: int = 256_000_000
+    discarded_bytes: int = 256_000_000
     """Bytes that a client may still send after the answer to its request, or after the last answer of its
     connection. They are read and thrown away; after more, the connection is broken off."""
     answer_seconds: float = 60.0
@@ -108,7 +108,7 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
 
 
-class Rate:
+class RateLimiter:
     """Limits the requests of each client by a token bucket.
 
     The bucket holds at most `per_minute` requests and fills at that rate, so a client may send the requests of a minute
@@ -120,7 +120,7 @@ class Rate:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By client: the requests that were left, and the time (`time.monotonic`) at which that many were left."""
 
-    def seconds_until_next(self, client: str) -> int:
+    def take_token(self, client: str) -> int:
         """Count a request; return 0 if it is allowed, otherwise the seconds after which the client may ask again."""
         if not self._per_minute:
             return 0

@@ -28,7 +28,7 @@ class Metrics:
         self.reloads: Counter[str] = Counter()
         """Number of times that `--watch` has loaded a model (`loaded`) or failed to (`failed`)."""
 
-    def answered(self, path: str, status: int, seconds: float) -> None:
+    def count_request(self, path: str, status: int, seconds: float) -> None:
         """Count a request and the seconds until its answer."""
         with self._lock:
             self._requests[path, status] += 1
@@ -37,7 +37,7 @@ class Metrics:
             for number, bound in enumerate((*BOUNDS, float("inf"))):
                 buckets[number] += seconds <= bound
 
-    def translated(self, characters: int) -> None:
+    def count_characters(self, characters: int) -> None:
         """Count characters of source text."""
         with self._lock:
             self._characters += characters
@@ -64,11 +64,11 @@ class Metrics:
         lines.append(f"nmt_characters_total {self._characters}")
         lines += ["# HELP nmt_reloads_total Checkpoints that --watch found.", "# TYPE nmt_reloads_total counter"]
         lines += [f'nmt_reloads_total{{result="{result}"}} {self.reloads[result]}' for result in ("loaded", "failed")]
-        lines += self._of_engines(list(engines))
+        lines += self._engine_metrics(list(engines))
         return "\n".join([*lines, ""])
 
     @staticmethod
-    def _of_engines(engines: list[tuple[Mapping[str, str], Mapping[str, float]]]) -> list[str]:
+    def _engine_metrics(engines: list[tuple[Mapping[str, str], Mapping[str, float]]]) -> list[str]:
         described = {
             "nmt_sentences_total": ("counter", "Sentences that were translated."),
             "nmt_batches_total": ("counter", "Groups of sentences that entered a search together."),

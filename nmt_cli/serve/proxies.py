@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class BehindProxies:
+class ProxyHeadersMiddleware:
     """ASGI middleware that believes the forwarding headers of the proxies in `trusted` (addresses or networks).
 
     Each proxy adds the address that it sees to the end of the header `X-Forwarded-For`. So the client is the last

@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
 
 
-class Refused(Exception):  # noqa: N818 (an answer)
+class RequestRefused(Exception):  # noqa: N818 (an answer)
     """A request is refused; the client gets the HTTP status, the message, and perhaps the seconds after which to ask
     again."""
 
@@ -61,9 +61,9 @@ class Fields:
         """
         value = self.values.get(name)
         if value is None or value == "":
-            raise Refused(400, f"Invalid request: missing {name} parameter")
+            raise RequestRefused(400, f"Invalid request: missing {name} parameter")
         if not isinstance(value, str):
-            raise Refused(400, f"Invalid request: {name} parameter is not a string")
+            raise RequestRefused(400, f"Invalid request: {name} parameter is not a string")
         return _SURROGATE.sub("\ufffd", value)
 
     def code(self, name: str) -> str:
@@ -74,7 +74,7 @@ class Fields:
         """
         code = self.text(name)
         if len(code) > MAX_CODE:
-            raise Refused(400, f"{code[:MAX_CODE]} is not supported")
+            raise RequestRefused(400, f"{code[:MAX_CODE]} is not supported")
         return code
 
     def texts(self, name: str) -> list[str] | str:
@@ -87,9 +87,9 @@ class Fields:
         if not isinstance(value, list):
             return self.text(name)
         if not value:
-            raise Refused(400, f"Invalid request: missing {name} parameter")
+            raise RequestRefused(400, f"Invalid request: missing {name} parameter")
         if not all(isinstance(one, str) for one in value):
-            raise Refused(400, f"Invalid request: {name} parameter is a list with something else than strings")
+            raise RequestRefused(400, f"Invalid request: {name} parameter is a list with something else than strings")
         return [_SURROGATE.sub("\ufffd", one) for one in value]
 
     def number(self, name: str, *, most: int) -> int:
@@ -104,9 +104,9 @@ class Fields:
         try:
             number = max(0, int(str(value)[:20]))
         except ValueError:
-            raise Refused(400, f"Invalid request: {name} parameter is not a number") from None
+            raise RequestRefused(400, f"Invalid request: {name} parameter is not a number") from None
         if number > most:
-            raise Refused(400, f"Invalid request: {name} parameter must be <= {most}")
+            raise RequestRefused(400, f"Invalid request: {name} parameter must be <= {most}")
         return number
 
     def flag(self, name: str) -> bool:
@@ -118,7 +118,7 @@ class Fields:
         value = self.values.get(name)
         shown = "" if value is None else str(value).lower() if isinstance(value, str | bool | int) else "?"
         if shown not in (*_TRUE, *_FALSE):
-            raise Refused(400, f"Invalid request: {name} parameter must be true or false")
+            raise RequestRefused(400, f"Invalid request: {name} parameter must be true or false")
         return shown in _TRUE
 
     def glossary(self, name: str, *, most: int) -> Glossary | None:
@@ -134,12 +134,12 @@ class Fields:
         if not value:
             return None
         if not isinstance(value, str | dict):
-            raise Refused(
+            raise RequestRefused(
                 400, f"Invalid request: {name} parameter must be lines of term, tab and translation, or terms"
             )
         parts = [value] if isinstance(value, str) else [str(part) for pair in value.items() for part in pair]
         if (size := sum(map(len, parts))) > most:
-            raise Refused(413, f"Invalid request: {name} ({size}) exceeds its limit ({most})")
+            raise RequestRefused(413, f"Invalid request: {name} ({size}) exceeds its limit ({most})")
         try:
             if isinstance(value, str):
                 return Glossary.of_lines(name, value.encode("utf-8", "replace").split(b"\n"))
@@ -147,7 +147,7 @@ class Fields:
                 name, [_entry(name, number, *item) for number, item in enumerate(value.items(), start=1)]
             )
         except InputError as error:
-            raise Refused(400, f"Invalid request: {error}") from None
+            raise RequestRefused(400, f"Invalid request: {error}") from None
 
 
 def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
@@ -174,28 +174,28 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
     """
     request.state.taken, client = 0, client_of(request)
     if (coding := request.headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
-        raise Refused(415, f"Invalid request: the body is compressed ({coding[:40]}); send it as it is")
+        raise RequestRefused(415, f"Invalid request: the body is compressed ({coding[:40]}); send it as it is")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:15]) > limits.body_bytes:
-        raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
+        raise RequestRefused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
     body = bytearray()
     try:
         async with asyncio.timeout(limits.body_seconds):
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(400, "Invalid request: the body is not complete")
+                    raise RequestRefused(400, "Invalid request: the body is not complete")
                 chunk = message.get("body", b"")
                 if not budget.take(len(chunk), client):
-                    raise Refused(503, "the server is busy; try again in a moment", retry_after=2)
+                    raise RequestRefused(503, "the server is busy; try again in a moment", retry_after=2)
                 request.state.taken += len(chunk)
                 body += chunk
                 if len(body) > limits.body_bytes:
-                    raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
+                    raise RequestRefused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
                 if not message.get("more_body"):
                     return bytes(body)
     except TimeoutError:
-        raise Refused(408, f"Invalid request: the body took more than {limits.body_seconds:g} seconds") from None
+        raise RequestRefused(408, f"Invalid request: the body took more than {limits.body_seconds:g} seconds") from None
 
 
 def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
@@ -208,30 +208,30 @@ def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data" and len(body) > (most := limits.field_bytes):
-        raise Refused(413, f"Invalid request: the body is larger than {most:,} bytes; send a document as a file")
+        raise RequestRefused(413, f"Invalid request: the body is larger than {most:,} bytes; send a document as a file")
     if kind == "application/json" or kind.endswith("+json"):
         return Fields(_json(body), {})
-    values = _pairs(request.scope["query_string"].decode("latin-1"))
+    values = _parse_urlencoded(request.scope["query_string"].decode("latin-1"))
     if kind == "multipart/form-data":
         fields, files = asyncio.run(_multipart(request, body))
         return Fields(fields | values, files)
     if body.lstrip()[:1] == b"{":  # as curl sends JSON that nobody has announced
-        raise Refused(400, "Invalid request: JSON needs the header Content-Type: application/json")
+        raise RequestRefused(400, "Invalid request: JSON needs the header Content-Type: application/json")
     try:
-        return Fields(_pairs(body.decode("utf-8")) | values, {})
+        return Fields(_parse_urlencoded(body.decode("utf-8")) | values, {})
     except UnicodeDecodeError:
-        raise Refused(400, "Invalid request: the body is not UTF-8") from None
+        raise RequestRefused(400, "Invalid request: the body is not UTF-8") from None
 
 
 def _json(body: bytes) -> dict[str, Any]:
     if _has_many_values(body):
-        raise Refused(413, f"Invalid request: the body has more than {MAX_VALUES:,} values")
+        raise RequestRefused(413, f"Invalid request: the body has more than {MAX_VALUES:,} values")
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refused(400, "Invalid JSON format") from None
+        raise RequestRefused(400, "Invalid JSON format") from None
     if not isinstance(value, dict):
-        raise Refused(400, "Invalid JSON format: the body must be an object")
+        raise RequestRefused(400, "Invalid JSON format: the body must be an object")
     return value
 
 
@@ -244,13 +244,13 @@ def _has_many_values(body: bytes) -> bool:
     return sum(map(shape.count, (b",", b"[", b"{"))) > MAX_VALUES
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _parse_urlencoded(text: str) -> dict[str, str]:
     try:
         found = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except UnicodeDecodeError:
-        raise Refused(400, "Invalid request: the fields are not UTF-8") from None
+        raise RequestRefused(400, "Invalid request: the fields are not UTF-8") from None
     except ValueError:
-        raise Refused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
+        raise RequestRefused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
     return _first_values(found)
 
 
@@ -263,7 +263,7 @@ def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, str] = {}
     for name, value in pairs:
         if name == "q" and name in values:
-            raise Refused(400, "Invalid request: q parameter is given twice; send a list of texts as JSON")
+            raise RequestRefused(400, "Invalid request: q parameter is given twice; send a list of texts as JSON")
         values.setdefault(name, value)
     return values
 
@@ -279,7 +279,7 @@ async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dic
         parser.spool_max_size = max(1, len(body))  # nothing goes to the disk, for which it would need threads
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError, LookupError, AssertionError):
-        raise Refused(400, "Invalid request: the form is damaged, or has more than one file") from None
+        raise RequestRefused(400, "Invalid request: the form is damaged, or has more than one file") from None
     texts: list[tuple[str, str]] = []
     files: dict[str, File] = {}
     try:

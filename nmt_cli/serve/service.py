@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from nmt_cli.formats.contents import ENDINGS
-from nmt_cli.serve.asking import Cancellation
+from nmt_cli.formats.readers import ENDINGS
 from nmt_cli.serve.directions import Directions
-from nmt_cli.serve.documents import Documents
+from nmt_cli.serve.document_limits import DocumentLimiter
+from nmt_cli.serve.engine_interface import Cancellation
 from nmt_cli.serve.kept_files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.requests import Fields, File, Refused
+from nmt_cli.serve.requests import Fields, File, RequestRefused
 from nmt_cli.serve.texts import (
     Answer,
     Direction,
-    Request,
+    TaskOptions,
     TranslatedFile,
+    text_of_file,
+    text_of_html,
     translate_file,
     translate_html,
     translate_texts,
-    words_of_file,
-    words_of_html,
 )
-from nmt_cli.text.alignment import hard_links
+from nmt_cli.text.alignment import hard_alignment
 from nmt_cli.translation.output_formats import confidence_of
-from nmt_cli.translation.results import Translated
+from nmt_cli.translation.results import TranslatedLine
 
 FILE_ENDINGS = (".txt", *ENDINGS)
 
@@ -39,12 +39,12 @@ class Task:
 
     texts: list[str]
     is_list: bool
-    detected: list[dict[str, Any]] | None
+    detected_languages: list[dict[str, Any]] | None
     """The detected language of each text and its confidence; None if the client has named the source language."""
     sources: list[str]
     target: str
     is_html: bool
-    request: Request
+    request: TaskOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FileTask:
     """None if the file is in the target language already."""
     target: str
     file: File
-    request: Request
+    request: TaskOptions
 
 
 class Service:
@@ -70,7 +70,7 @@ class Service:
         """Returns why the search does not work, or None if it works; may block for some seconds."""
         self.needs_key = needs_key
         self._files = KeptFiles()
-        self._documents = Documents(limits)
+        self._documents = DocumentLimiter(limits)
 
     # Translation ----------------------------------------------------------------------------------------------------
 
@@ -86,33 +86,33 @@ class Service:
         source, target = fields.code("source"), fields.code("target")
         kind = fields.text("format") if fields.values.get("format") else "text"
         if kind not in ("text", "html"):
-            raise Refused(400, f"{kind[:40]} format is not supported")
+            raise RequestRefused(400, f"{kind[:40]} format is not supported")
         texts = given if isinstance(given, list) else [given]
         request = self._request(fields)
         if kind == "html":
             for name, is_given in (("prefix", bool(request.prefix)), ("confidence", request.with_confidence)):
                 if is_given:
-                    raise Refused(400, f"Invalid request: {name} goes with the format text")
+                    raise RequestRefused(400, f"Invalid request: {name} goes with the format text")
         self._check_size(texts, is_costly=bool(request.alternatives) or request.with_alignment)
         found_target = self._language(target)
-        detected = None
+        detected_languages = None
         if source == "auto":
             self._check_detection()
-            detected = self.directions.detect_each(self._words(texts, kind, cancellation), found_target)
-            sources = [one["language"] for one in detected]
+            detected_languages = self.directions.detect_each(self._words(texts, kind, cancellation), found_target)
+            sources = [one["language"] for one in detected_languages]
         else:
             found_source, found_target = self._pair(source, target)
             sources = [found_source] * len(texts)
         for code in sources:
-            direction = self.directions.between(code, found_target)
+            direction = self.directions.get_direction(code, found_target)
             if code != found_target and direction is None:
-                raise Refused(400, f"{found_target} is not available as a target language from {code}")
-            if request.with_confidence and direction is not None and not direction.engine.abilities.confidence:
-                raise Refused(
+                raise RequestRefused(400, f"{found_target} is not available as a target language from {code}")
+            if request.with_confidence and direction is not None and not direction.engine.capabilities.confidence:
+                raise RequestRefused(
                     400, f"Invalid request: the model from {code} to {found_target} cannot tell its confidence; the "
                     "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
                 )  # fmt: skip
-        return Task(texts, isinstance(given, list), detected, sources, found_target, kind == "html", request)
+        return Task(texts, isinstance(given, list), detected_languages, sources, found_target, kind == "html", request)
 
     def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
         """Return the words of each text for the detection of its language: of HTML, words without tags, from the
@@ -120,16 +120,16 @@ class Service:
         if kind == "text":
             return texts
         direction = next(iter(self.directions))
-        return [words_of_html(direction, text, self._documents, cancellation) for text in texts]
+        return [text_of_html(direction, text, self._documents, cancellation) for text in texts]
 
-    def _request(self, fields: Fields) -> Request:
+    def _request(self, fields: Fields) -> TaskOptions:
         """Return the options of a request, which are all its fields except texts and languages."""
         prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
         if len(prefix) > most:
-            raise Refused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
+            raise RequestRefused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
         if "\n" in prefix:
-            raise Refused(400, "Invalid request: prefix has a line end; it must be one line")
-        return Request(
+            raise RequestRefused(400, "Invalid request: prefix has a line end; it must be one line")
+        return TaskOptions(
             fields.number("alternatives", most=self.limits.alternatives),
             fields.flag("alignment"),
             fields.flag("confidence"),
@@ -141,18 +141,20 @@ class Service:
         size = sum(map(len, texts))
         limit = min(self.limits.characters, self.limits.costly_characters) if is_costly else self.limits.characters
         if size > limit:
-            raise Refused(413, f"Invalid request: request ({size}) exceeds text limit ({limit})")
+            raise RequestRefused(413, f"Invalid request: request ({size}) exceeds text limit ({limit})")
         if len(texts) > self.limits.texts:
-            raise Refused(413, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.limits.texts})")
+            raise RequestRefused(
+                413, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.limits.texts})"
+            )
 
     def _check_detection(self) -> None:
         if not self.directions.profiles:
-            raise Refused(400, "this server cannot detect languages: its models have no profiles of them")
+            raise RequestRefused(400, "this server cannot detect languages: its models have no profiles of them")
 
     def _language(self, code: str) -> str:
         found = self.directions.find(code)
         if found is None:
-            raise Refused(400, f"{code} is not supported")
+            raise RequestRefused(400, f"{code} is not supported")
         return found
 
     def _pair(self, source: str, target: str) -> tuple[str, str]:
@@ -164,7 +166,7 @@ class Service:
         """Return the JSON object that answers a request to translate texts; blocks until the translation is there."""
         answers: list[Answer] = [Answer(text, (), ()) for text in task.texts]
         for source in dict.fromkeys(task.sources):
-            direction = self.directions.between(source, task.target)
+            direction = self.directions.get_direction(source, task.target)
             if direction is None:  # the text is in the target language already
                 continue
             places = [
@@ -173,7 +175,7 @@ class Service:
             if not places:
                 continue
             texts = [task.texts[place] for place in places]
-            self.metrics.translated(sum(map(len, texts)))
+            self.metrics.count_characters(sum(map(len, texts)))
             for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):
                 answers[place] = answer
 
@@ -181,19 +183,19 @@ class Service:
             return list(values) if task.is_list else values[0]
 
         result: dict[str, Any] = {"translatedText": shown([answer.text for answer in answers])}
-        if task.detected is not None:
-            result["detectedLanguage"] = shown(task.detected)
+        if task.detected_languages is not None:
+            result["detectedLanguage"] = shown(task.detected_languages)
         if task.request.alternatives:
             result["alternatives"] = shown([list(answer.alternatives) for answer in answers])
         if task.request.with_alignment:
             sentences = [one for answer in answers for one in answer.sentences]
             is_small = sum(map(_num_weights, sentences)) <= self.limits.weights
             result["alignment"] = shown(
-                [[_aligned(one, with_weights=is_small) for one in answer.sentences] for answer in answers]
+                [[_alignment_json(one, with_weights=is_small) for one in answer.sentences] for answer in answers]
             )
         if task.request.with_confidence:
             result["confidence"] = shown([round(answer.confidence, 6) for answer in answers])
-            result["word_confidence"] = shown([_of_words(answer) for answer in answers])
+            result["word_confidence"] = shown([_word_confidence(answer) for answer in answers])
         return result
 
     def _answers(self, direction: Direction, texts: list[str], task: Task, cancellation: Cancellation) -> list[Answer]:
@@ -231,25 +233,25 @@ class Service:
         """
         file = fields.files.get("file")
         if file is None or not file.name:
-            raise Refused(400, "Invalid request: missing file parameter")
+            raise RequestRefused(400, "Invalid request: missing file parameter")
         source, asked = fields.code("source"), fields.code("target")
         target = self._language(asked)
         if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
-            raise Refused(400, "Invalid request: file format not supported")
+            raise RequestRefused(400, "Invalid request: file format not supported")
         if source == "auto":
             self._check_detection()
             first = next(iter(self.directions))
-            words = words_of_file(first, file.name, file.content, self._documents, cancellation)
+            words = text_of_file(first, file.name, file.content, self._documents, cancellation)
             found = self.directions.detect_each([words], target)[0]["language"]
         else:
             found, target = self._pair(source, asked)
-        direction = self.directions.between(found, target)
+        direction = self.directions.get_direction(found, target)
         if direction is None and found != target:
-            raise Refused(400, f"{target} is not available as a target language from {found}")
+            raise RequestRefused(400, f"{target} is not available as a target language from {found}")
         if fields.flag("confidence"):
-            raise Refused(400, "Invalid request: confidence goes with texts, not with files")
+            raise RequestRefused(400, "Invalid request: confidence goes with texts, not with files")
         glossary = fields.glossary("glossary", most=self.limits.glossary_characters)
-        return FileTask(direction, target, file, Request(glossary=glossary))
+        return FileTask(direction, target, file, TaskOptions(glossary=glossary))
 
     def translate_file(self, task: FileTask, cancellation: Cancellation) -> tuple[str, list[str]]:
         """Translate a file; return the name under which the result can be fetched for a while, and warnings, a
@@ -268,7 +270,7 @@ class Service:
         """
         content = self._files.get(name)
         if content is None:
-            raise Refused(404, "there is no such file, or not any more")
+            raise RequestRefused(404, "there is no such file, or not any more")
         return content
 
     # About the server -----------------------------------------------------------------------------------------------
@@ -288,14 +290,14 @@ class Service:
             "confidence": [
                 {"source": one.source, "target": one.target}
                 for one in self.directions
-                if one.engine.abilities.confidence
+                if one.engine.capabilities.confidence
             ],
             "language": {"source": named[first.source], "target": named[first.target]},
         }
 
     def metrics_text(self) -> str:
         """Return all counts in the format of Prometheus."""
-        counts = [(direction, direction.engine.counted()) for direction in self.directions]
+        counts = [(direction, direction.engine.counts()) for direction in self.directions]
         return self.metrics.text(
             (
                 {"source": direction.source, "target": direction.target},
@@ -311,19 +313,19 @@ class Service:
         )
 
 
-def _num_weights(sentence: Translated) -> int:
+def _num_weights(sentence: TranslatedLine) -> int:
     weights = sentence.translations[0].weights
     return 0 if weights is None else weights.size
 
 
-def _aligned(sentence: Translated, *, with_weights: bool) -> dict[str, Any]:
+def _alignment_json(sentence: TranslatedLine, *, with_weights: bool) -> dict[str, Any]:
     """Return a sentence, its best translation, and the links and attention weights between their words.
 
     The weights have a row for each target word and a column for each source word; None without `with_weights`.
     """
     best = sentence.translations[0]
     weights = best.weights
-    links = hard_links(weights) if weights is not None else best.links or ()
+    links = hard_alignment(weights) if weights is not None else best.links or ()
     return {
         "source": sentence.source,
         "target": best.text,
@@ -333,7 +335,7 @@ def _aligned(sentence: Translated, *, with_weights: bool) -> dict[str, Any]:
     }
 
 
-def _of_words(answer: Answer) -> list[float]:
+def _word_confidence(answer: Answer) -> list[float]:
     """Return the confidence of each word of an answer, which is 1 in a text that was not translated."""
     values = answer.word_confidence or (1.0,) * len(answer.text.split())
     return [round(value, 6) for value in values]

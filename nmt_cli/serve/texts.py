@@ -19,15 +19,15 @@ from nmt_cli.documents.document import (
     translate_paragraphs,
 )
 from nmt_cli.documents.sentences import Splitter
-from nmt_cli.formats.languages import unlike
+from nmt_cli.formats.languages import conflicting_language
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import may_have_codes
-from nmt_cli.serve.asking import AnyEngine, Cancellation
-from nmt_cli.serve.documents import Document, Documents
+from nmt_cli.serve.document_limits import Document, DocumentLimiter
+from nmt_cli.serve.engine_interface import AnyEngine, Cancellation
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Glossary
-from nmt_cli.translation.results import Translated, Translation
-from nmt_cli.translation.sentence_tasks import Wanted
+from nmt_cli.translation.results import TranslatedLine, Translation
+from nmt_cli.translation.sentence_tasks import RequestOptions
 
 Translate = Callable[[Sequence[str]], list[Translation]]
 MAX_DETECTED = 4096
@@ -50,7 +50,7 @@ class Answer:
 
     text: str
     alternatives: tuple[str, ...]
-    sentences: tuple[Translated, ...]
+    sentences: tuple[TranslatedLine, ...]
     """The sentences that were translated, in order, with their alignments where these were asked for."""
     confidence: float = 1.0
     """Probability that the whole text is correct; 1 for a text that needed no translation."""
@@ -67,7 +67,7 @@ class TranslatedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TaskOptions:
     """Options of a request for texts or a file, which are all its fields except texts and languages."""
 
     alternatives: int = 0
@@ -76,20 +76,20 @@ class Request:
     prefix: str = ""
     glossary: Glossary | None = None
 
-    def wanted(self, engine: AnyEngine, *, with_alignment: bool) -> Wanted:
+    def sentence_options(self, engine: AnyEngine, *, with_alignment: bool) -> RequestOptions:
         """Return the request to the engine for each sentence; it asks for alignment only if the model has attention."""
-        with_alignment = with_alignment and engine.abilities.alignment
-        return Wanted(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
+        with_alignment = with_alignment and engine.capabilities.alignment
+        return RequestOptions(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
 
 
-class _Sentences:
+class _CachedTranslator:
     """Has the engine translate sentences, each different one once, and remembers the translations."""
 
-    def __init__(self, direction: Direction, wanted: Wanted, cancellation: Cancellation) -> None:
+    def __init__(self, direction: Direction, wanted: RequestOptions, cancellation: Cancellation) -> None:
         self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
-        self._found: dict[str, Translated] = {}
+        self._found: dict[str, TranslatedLine] = {}
 
-    def ranked(self, rank: int, document: Document) -> Translate:
+    def for_rank(self, rank: int, document: Document) -> Translate:
         """Return a function that translates sentences of a document.
 
         It returns the translation of this rank for each sentence (0 is the best), or its last one if there are fewer.
@@ -105,13 +105,17 @@ class _Sentences:
 
         return translate
 
-    def all(self) -> tuple[Translated, ...]:
+    def all(self) -> tuple[TranslatedLine, ...]:
         """Return all sentences that were translated, in the order in which they were first asked for."""
         return tuple(self._found.values())
 
 
 def translate_texts(
-    direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
+    direction: Direction,
+    texts: Sequence[str],
+    request: TaskOptions,
+    documents: DocumentLimiter,
+    cancellation: Cancellation,
 ) -> list[Answer]:
     """Return the translation of each text; each line of a text is a paragraph.
 
@@ -124,14 +128,14 @@ def translate_texts(
     if request.prefix and not any(map(str.isalpha, texts[0])):
         raise InputError("prefix goes with a text that has letters; this one is not translated")
     has_codes = any(map(may_have_codes, texts)) and not request.prefix
-    wanted = request.wanted(direction.engine, with_alignment=request.with_alignment or has_codes)
-    sentences = _Sentences(direction, wanted, cancellation)
+    sentence_options = request.sentence_options(direction.engine, with_alignment=request.with_alignment or has_codes)
+    sentences = _CachedTranslator(direction, sentence_options, cancellation)
     paragraphs = [text.split("\n") for text in texts]
 
-    def rendered(rank: int) -> list[list[Paragraph]]:
+    def render_rank(rank: int) -> list[list[Paragraph]]:
         lines = [line for of_text in paragraphs for line in of_text]
-        with documents.one(cancellation) as document:
-            translate, counts = sentences.ranked(rank, document), DocumentCounts()
+        with documents.open_document(cancellation) as document:
+            translate, counts = sentences.for_rank(rank, document), DocumentCounts()
             # What a prefix holds is text that nothing may change.
             kept = not request.prefix
             found = iter(
@@ -139,12 +143,12 @@ def translate_texts(
             )
             return [[next(found) for _ in of_text] for of_text in paragraphs]
 
-    ranks = [rendered(rank) for rank in range(1 + request.alternatives)]
+    ranks = [render_rank(rank) for rank in range(1 + request.alternatives)]
     own = [sentences.all()] if len(texts) == 1 else [()] * len(texts)
     answers = []
     for number, best in enumerate(ranks[0]):
         text, *others = ("\n".join(paragraph.text for paragraph in rank[number]) for rank in ranks)
-        answer = Answer(text, _others(text, others), own[number])
+        answer = Answer(text, _alternatives(text, others), own[number])
         answers.append(_with_confidence(answer, best) if request.with_confidence else answer)
     return answers
 
@@ -175,7 +179,11 @@ def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
 
 
 def translate_html(
-    direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
+    direction: Direction,
+    texts: Sequence[str],
+    request: TaskOptions,
+    documents: DocumentLimiter,
+    cancellation: Cancellation,
 ) -> list[Answer]:
     """Return the translation of each piece of HTML with its tags; the sentences of all pieces are translated together.
 
@@ -183,29 +191,36 @@ def translate_html(
         InputError: a tag is cut off, elements are nested too deeply, or a glossary is given for a model without
             attention.
     """
-    sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
+    sentences = _CachedTranslator(
+        direction, request.sentence_options(direction.engine, with_alignment=True), cancellation
+    )
 
-    def rendered(text: str, document: Document, translate: Translate) -> str:
+    def render_html(text: str, document: Document, translate: Translate) -> str:
         split, target = direction.split, direction.target
         return translate_page(text, translate, split, target_lang=target, work=document.work)
 
-    def ranked(text: str, rank: int) -> str:
-        with documents.one(cancellation) as document:
-            return rendered(text, document, sentences.ranked(rank, document))
+    def render_rank(text: str, rank: int) -> str:
+        with documents.open_document(cancellation) as document:
+            return render_html(text, document, sentences.for_rank(rank, document))
 
     if len(texts) > 1:
-        with documents.one(cancellation) as document:
-            lines = [line for text in texts for line in _lines_of(partial(rendered, text, document))]
-            sentences.ranked(0, document)(lines)
+        with documents.open_document(cancellation) as document:
+            lines = [line for text in texts for line in _collect_sentences(partial(render_html, text, document))]
+            sentences.for_rank(0, document)(lines)
     answers = []
     for text in texts:
-        best, *others = (ranked(text, rank) for rank in range(1 + request.alternatives))
-        answers.append(Answer(best, _others(best, others), sentences.all() if len(texts) == 1 else ()))
+        best, *others = (render_rank(text, rank) for rank in range(1 + request.alternatives))
+        answers.append(Answer(best, _alternatives(best, others), sentences.all() if len(texts) == 1 else ()))
     return answers
 
 
 def translate_file(
-    direction: Direction, name: str, data: bytes, request: Request, documents: Documents, cancellation: Cancellation
+    direction: Direction,
+    name: str,
+    data: bytes,
+    request: TaskOptions,
+    documents: DocumentLimiter,
+    cancellation: Cancellation,
 ) -> TranslatedFile:
     """Return a document with its text translated; the ending of its name tells the format.
 
@@ -214,19 +229,23 @@ def translate_file(
             without attention.
         Cancelled: nobody waits for the document any more.
     """
-    sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
-    with documents.one(cancellation) as document:
-        return _file_in_place(name, data, sentences.ranked(0, document), direction, document.work)
+    sentences = _CachedTranslator(
+        direction, request.sentence_options(direction.engine, with_alignment=True), cancellation
+    )
+    with documents.open_document(cancellation) as document:
+        return _translate_in_place(name, data, sentences.for_rank(0, document), direction, document.work)
 
 
-def _file_in_place(name: str, data: bytes, translate: Translate, direction: Direction, work: Work) -> TranslatedFile:
+def _translate_in_place(
+    name: str, data: bytes, translate: Translate, direction: Direction, work: Work
+) -> TranslatedFile:
     work.check()
     split = direction.split
     content, counts = translate_document(
         name, data, translate, split, target_lang=direction.target, source_lang=direction.source, work=work
     )
     warnings = counts.warnings()
-    if other := unlike(counts.languages, direction.source):
+    if other := conflicting_language(counts.languages, direction.source):
         warnings.append(f"says that its text is in {other}, but it was translated from {direction.source}")
     return TranslatedFile(content, warnings)
 
@@ -234,21 +253,21 @@ def _file_in_place(name: str, data: bytes, translate: Translate, direction: Dire
 # What tells the language ------------------------------------------------------------------------------------------
 
 
-def words_of_html(direction: Direction, text: str, documents: Documents, cancellation: Cancellation) -> str:
+def text_of_html(direction: Direction, text: str, documents: DocumentLimiter, cancellation: Cancellation) -> str:
     """Return the beginning of the text that `translate_html` would translate, without the tags.
 
     Raises:
         InputError: a tag is cut off, or elements are nested too deeply.
     """
     split, target = direction.split, direction.target
-    with documents.one(cancellation) as document:
-        return _to_be_translated(
+    with documents.open_document(cancellation) as document:
+        return _source_text(
             lambda translate: translate_page(text, translate, split, target_lang=target, work=document.work)
         )
 
 
-def words_of_file(
-    direction: Direction, name: str, data: bytes, documents: Documents, cancellation: Cancellation
+def text_of_file(
+    direction: Direction, name: str, data: bytes, documents: DocumentLimiter, cancellation: Cancellation
 ) -> str:
     """Return the beginning of the text that `translate_file` would translate.
 
@@ -256,19 +275,19 @@ def words_of_file(
         InputError: the document is damaged, too large, or in an unknown encoding.
         Cancelled: nobody waits for the document any more.
     """
-    with documents.one(cancellation) as document:
-        return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, document.work))
+    with documents.open_document(cancellation) as document:
+        return _source_text(lambda translate: _translate_in_place(name, data, translate, direction, document.work))
 
 
 class _SentencesCollected(Exception):  # noqa: N818 (nothing is wrong)
     """Ends a rendering once the sentences of a document are collected."""
 
 
-def _to_be_translated(render: Callable[[Translate], object]) -> str:
-    return "\n".join(_lines_of(render))[:MAX_DETECTED]
+def _source_text(render: Callable[[Translate], object]) -> str:
+    return "\n".join(_collect_sentences(render))[:MAX_DETECTED]
 
 
-def _lines_of(render: Callable[[Translate], object]) -> list[str]:
+def _collect_sentences(render: Callable[[Translate], object]) -> list[str]:
     """Return the sentences for which `render` first asks its function for translations; nothing is translated."""
     found: list[str] = []
 
@@ -281,6 +300,6 @@ def _lines_of(render: Callable[[Translate], object]) -> list[str]:
     return found
 
 
-def _others(best: str, candidates: Sequence[str]) -> tuple[str, ...]:
+def _alternatives(best: str, candidates: Sequence[str]) -> tuple[str, ...]:
     """Return the candidates that differ from the best and from one another."""
     return tuple(text for text in dict.fromkeys(candidates) if text != best)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from nmt_cli.system import signals
 from nmt_cli.system.console import log, log_once
 from nmt_cli.system.errors import InputError, NmtError
-from nmt_cli.system.workers import Build, BuiltLater, Inbox, Message, Threads, Worker, portable
+from nmt_cli.system.workers import Builder, Inbox, LazyTaskLoop, Message, ThreadLauncher, Worker, picklable_error
 
 THIS_MACHINE = "local"
 """The address for which `connect` starts Ray on this machine, and ends it after the block."""
@@ -44,29 +44,29 @@ class Resources:
     gpus: int
 
 
-class _Opened(NamedTuple):
+class _LoadResult(NamedTuple):
     """The result of an attempt of a worker to load what its tasks need."""
 
     host: str
     pid: int
-    told: str
+    stderr: str
     """Text that the worker wrote to standard error while it loaded."""
     error: Exception | None
 
 
 class _Actor:
-    """A process of Ray that does tasks with one worker, which is a thread of it (`Threads`)."""
+    """A process of Ray that does tasks with one worker, which is a thread of it (`ThreadLauncher`)."""
 
-    def open(self, build: Build, threads: int) -> _Opened:
+    def open(self, build: Builder, threads: int) -> _LoadResult:
         """Start the worker, which loads what its tasks need; return where it runs, and the error if it could not
         load."""
-        told, error = io.StringIO(), None
+        stderr, error = io.StringIO(), None
         try:
-            with redirect_stderr(told):
-                self._connection = Threads(build, threads=threads).start().connection
+            with redirect_stderr(stderr):
+                self._connection = ThreadLauncher(build, threads=threads).start().connection
         except Exception as failed:
-            error = portable(failed)
-        return _Opened(socket.gethostname(), os.getpid(), told.getvalue(), error)
+            error = picklable_error(failed)
+        return _LoadResult(socket.gethostname(), os.getpid(), stderr.getvalue(), error)
 
     def do(self, task: Any) -> Message:
         """Do a task, and return the message that it is done, or has failed."""
@@ -113,12 +113,12 @@ def connect(address: str, *, num_cpus: int | None = None) -> Iterator[Cluster]:
     if is_local:
         how |= {"num_cpus": num_cpus, "object_store_memory": LOCAL_STORE_BYTES, "include_dashboard": False}
     else:
-        _check_that_somebody_answers(address)
+        _check_reachable(address)
     # Ray prints its remarks to standard output, which is for data.
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if is_local else sys.stderr):
         try:
             try:
-                with signals.kept():
+                with signals.preserve_handlers():
                     ray.init(**how)
             except NmtError:
                 raise
@@ -134,7 +134,7 @@ def connect(address: str, *, num_cpus: int | None = None) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-def _check_that_somebody_answers(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise `InputError` if nobody answers at the address; Ray itself would try for minutes."""
     if address == "auto":
         return
@@ -160,7 +160,7 @@ class Cluster:
         found = self._ray.cluster_resources()
         return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)))
 
-    def launcher(self, build: Build, *, needs: Resources, threads: int) -> RayLauncher:
+    def launcher(self, build: Builder, *, needs: Resources, threads: int) -> RayLauncher:
         """Return a launcher of workers on these machines; each worker takes the processors `needs` and computes in
         `threads` threads."""
         return RayLauncher(self._ray, build, needs, threads, is_local=self._is_local)
@@ -169,9 +169,9 @@ class Cluster:
 class RayLauncher:
     """Starts workers where Ray has room for them."""
 
-    most_workers = 0
+    max_workers = 0
 
-    def __init__(self, ray: Any, build: Build, needs: Resources, threads: int, *, is_local: bool) -> None:
+    def __init__(self, ray: Any, build: Builder, needs: Resources, threads: int, *, is_local: bool) -> None:
         self._ray, self._build, self._needs, self._threads, self._is_local = ray, build, needs, threads, is_local
         self._type = ray.remote(_Actor).options(num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0)
         self._started: list[tuple[Any, threading.Thread]] = []
@@ -204,20 +204,20 @@ class RayLauncher:
 
     def _run(self, actor: Any, connection: Connection) -> None:
         """Carry tasks to a worker and its results back, until the pool or the worker ends."""
-        inbox = Inbox(connection, closed=lambda: None)
+        inbox = Inbox(connection, on_closed=lambda: None)
         try:
-            opened = self._opened(actor)
+            opened = self._wait_until_loaded(actor)
             inbox.open()
             if opened.error is not None:
-                BuiltLater(lambda: self._fail(opened))(inbox)
+                LazyTaskLoop(lambda: self._fail(opened))(inbox)
                 return
             log(f"worker ready: process {opened.pid} on {opened.host}")
             while (message := inbox.next()) is not None:
                 answer: Message = self._ray.get(actor.do.remote(message.value))
                 if answer.kind == "done":
-                    inbox.done(message.number, answer.value)
+                    inbox.send_result(message.number, answer.value)
                 else:
-                    inbox.failed(message.number, self._told(opened, answer.value))
+                    inbox.send_error(message.number, self._with_host(opened, answer.value))
         except self._ray.exceptions.RayError as error:
             if not self._is_closed:
                 log(f"a worker process crashed: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
@@ -225,7 +225,7 @@ class RayLauncher:
             self._kill(actor)
             inbox.close()
 
-    def _opened(self, actor: Any) -> _Opened:
+    def _wait_until_loaded(self, actor: Any) -> _LoadResult:
         """Wait until a process has tried to load what its tasks need, and return the result.
 
         If the first process takes long, as on a cluster without room, that is logged.
@@ -236,15 +236,15 @@ class RayLauncher:
                 log(
                     f"no worker is ready yet; each needs {self._needs.cpus} CPUs and {self._needs.gpus} GPUs to be free"
                 )
-        opened: _Opened = self._ray.get(opening)
-        for line in opened.told.splitlines():
+        opened: _LoadResult = self._ray.get(opening)
+        for line in opened.stderr.splitlines():
             log_once(line)
         return opened
 
-    def _fail(self, opened: _Opened) -> Any:
-        raise self._told(opened, opened.error)
+    def _fail(self, opened: _LoadResult) -> Any:
+        raise self._with_host(opened, opened.error)
 
-    def _told(self, opened: _Opened, error: Any) -> Exception:
+    def _with_host(self, opened: _LoadResult, error: Any) -> Exception:
         """Return an error of a worker; an `NmtError` from another machine gets the name of that machine in its
         message."""
         if self._is_local or not isinstance(error, NmtError):

@@ -15,7 +15,7 @@ from nmt_cli.system.errors import NmtError
 _log_files: list[TextIO] = []
 _is_silent = _is_quiet = False
 _IMPORTANT = ("warning: ", "error: ")
-_said: set[str] = set()
+_logged_messages: set[str] = set()
 
 
 def log(message: str) -> None:
@@ -51,15 +51,15 @@ def relay(text: str) -> None:
 
 def log_once(message: str) -> None:
     """Write a line that this command has not written before."""
-    if message not in _said:
-        _said.add(message)
+    if message not in _logged_messages:
+        _logged_messages.add(message)
         log(message)
 
 
-def begin() -> None:
+def reset() -> None:
     """Forget which lines an earlier command of this process has written with `log_once`, and whether it was quiet."""
     global _is_quiet
-    _said.clear()
+    _logged_messages.clear()
     _is_quiet = False
 
 
@@ -74,7 +74,7 @@ def is_quiet() -> bool:
     return _is_quiet
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 line`, `1,000 lines`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
@@ -90,7 +90,7 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def only_errors() -> Iterator[None]:
+def without_logging() -> Iterator[None]:
     """Show neither log lines nor progress bars while the block runs: of several processes one is enough to watch."""
     global _is_silent
     _is_silent = True

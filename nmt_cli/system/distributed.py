@@ -24,7 +24,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from nmt_cli.system.console import counted, only_errors
+from nmt_cli.system.console import format_count, without_logging
 from nmt_cli.system.errors import AlreadyReported, DivergenceError, InputError, Interrupted, NmtError
 
 STEP_TIMEOUT = timedelta(minutes=10)
@@ -37,7 +37,8 @@ Result = TypeVar("Result")
 
 
 class World:
-    """A training's only process, or the base class of one of several (`Processes`); it computes on one device."""
+    """A training's only process, or the base class of one of several (`DistributedWorld`); it computes on one
+    device."""
 
     rank = 0
     size = 1
@@ -60,42 +61,42 @@ class World:
         """
         self.device = find_device(name)
 
-    def places(self, count: int) -> range:
+    def shard_indices(self, count: int) -> range:
         """Return the indices of this process's share of `count` items; if they are sorted by length, it has some of
         every length."""
         return range(self.rank, count, self.size)
 
-    def sums(self, *values: float) -> list[float]:
+    def all_sum(self, *values: float) -> list[float]:
         """Return each value, summed over all processes."""
         return list(values)
 
-    def gathered(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         """Return the values that all processes have passed, by rank. JSON must be able to hold them."""
         return [value]
 
-    def agreed(self, act: Callable[[], Result]) -> Result:
+    def run_in_all(self, act: Callable[[], Result]) -> Result:
         """Call `act` in every process, and return its result; an `NmtError` in any process is raised in all.
 
         The first process raises an error that says what has failed, the others raise `AlreadyReported`.
         """
         return act()
 
-    def first(self, act: Callable[[], Result]) -> Result:
+    def primary_first(self, act: Callable[[], Result]) -> Result:
         """Call `act` in the first process, then in the others, which find its work done, and return its result."""
         return act()
 
-    def parallel(self, module: nn.Module) -> nn.Module:
+    def wrap_data_parallel(self, module: nn.Module) -> nn.Module:
         """Return the module, with its gradients summed over all processes during the backward pass and divided by their
         number."""
         return module
 
-    def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Return a context for forward and backward passes of a `parallel` module after which another part of the
-        same update follows; gradients are not summed over the processes in it."""
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context for forward and backward passes of a module of `wrap_data_parallel` after which another
+        part of the same update follows; gradients are not summed over the processes in it."""
         return nullcontext()
 
 
-class Processes(World):
+class DistributedWorld(World):
     """One of several processes; each method is called by all of them, in the same order."""
 
     def __init__(self) -> None:
@@ -127,12 +128,12 @@ class Processes(World):
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
-    def sums(self, *values: float) -> list[float]:
+    def all_sum(self, *values: float) -> list[float]:
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return [float(value) for value in total]
 
-    def gathered(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         dist.all_gather(lengths, torch.tensor([len(text)]), group=self._patient)
@@ -143,14 +144,14 @@ class Processes(World):
         dist.all_gather(texts, padded, group=self._patient)
         return [json.loads(bytes(one[: int(length)].tolist())) for one, length in zip(texts, lengths, strict=True)]
 
-    def agreed(self, act: Callable[[], Result]) -> Result:
+    def run_in_all(self, act: Callable[[], Result]) -> Result:
         result: Result | None = None
         wrong: NmtError | None = None
         try:
             result = act()
         except NmtError as error:
             wrong = error
-        errors = self.gathered(None if wrong is None else [wrong.exit_code, str(wrong), socket.gethostname()])
+        errors = self.all_gather(None if wrong is None else [wrong.exit_code, str(wrong), socket.gethostname()])
         failed = [(rank, *one) for rank, one in enumerate(errors) if one is not None]
         if not failed:
             return result  # type: ignore[return-value]  # act has succeeded, and gave a Result
@@ -161,15 +162,15 @@ class Processes(World):
             raise wrong
         raise AlreadyReported(code, f"rank {rank} on {host}: {message}")
 
-    def first(self, act: Callable[[], Result]) -> Result:
-        done = self.agreed(lambda: act() if self.is_primary else None)
-        found = self.agreed(lambda: None if self.is_primary else act())
-        return done if self.is_primary else found  # type: ignore[return-value]  # as in `agreed`
+    def primary_first(self, act: Callable[[], Result]) -> Result:
+        done = self.run_in_all(lambda: act() if self.is_primary else None)
+        found = self.run_in_all(lambda: None if self.is_primary else act())
+        return done if self.is_primary else found  # type: ignore[return-value]  # as in `run_in_all`
 
-    def parallel(self, module: nn.Module) -> nn.Module:
+    def wrap_data_parallel(self, module: nn.Module) -> nn.Module:
         return DistributedDataParallel(module, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)
 
-    def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
         assert isinstance(module, DistributedDataParallel)
         return module.no_sync()
 
@@ -202,17 +203,17 @@ def open_world() -> Iterator[World]:
     rank = int(os.environ["RANK"])
     world = None
     try:
-        _meet()
-        world = Processes()
-        with only_errors() if rank else nullcontext():
+        _init_process_group()
+        world = DistributedWorld()
+        with without_logging() if rank else nullcontext():
             yield world
-        world.gathered(None)  # nobody leaves while another still speaks
+        world.all_gather(None)  # nobody leaves while another still speaks
     except (Interrupted, DivergenceError) as error:
         if rank:  # all have come to the same end
             raise AlreadyReported(error.exit_code) from error
         raise
     except RuntimeError as error:
-        if not _is_of_connection(error):
+        if not _is_connection_error(error):
             raise
         raise NmtError(
             f"rank {rank} on {socket.gethostname()}: lost another process ({_reason(error)}); its own message says "
@@ -225,7 +226,7 @@ def open_world() -> Iterator[World]:
             dist.destroy_process_group()
 
 
-def _meet() -> None:
+def _init_process_group() -> None:
     """Make the group of all processes of this start.
 
     torchrun keeps one store across restarts, and it still holds the addresses of dead processes. So each process
@@ -255,7 +256,7 @@ def _meet() -> None:
     )  # fmt: skip
 
 
-def _is_of_connection(error: RuntimeError) -> bool:
+def _is_connection_error(error: RuntimeError) -> bool:
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(word in text for word in ("gloo", "nccl", "connect", "timed out"))
 
@@ -283,15 +284,17 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda":
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= found:
-            raise InputError(f"device {name}: {_what_is_found(found)}")
+            raise InputError(f"device {name}: {_describe_gpus(found)}")
     return device
 
 
-def _what_is_found(num_gpus: int) -> str:
+def _describe_gpus(num_gpus: int) -> str:
     """Return the part of a message that says how many GPUs there are, and what to do if the wanted one is not among
     them."""
     if num_gpus:
-        return f"PyTorch finds only {counted(num_gpus, 'GPU')} here, numbered from 0; take another one, cpu or auto"
+        return (
+            f"PyTorch finds only {format_count(num_gpus, 'GPU')} here, numbered from 0; take another one, cpu or auto"
+        )
     return (
         "PyTorch finds no GPU here (nvidia-smi shows whether there is one); take cpu or auto, or install a PyTorch "
         "built for CUDA"

@@ -55,7 +55,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         # Until it has the mode of the file that it replaces, nobody else may read it.
         temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
-        with full_disk_names(path):
+        with name_full_disk(path):
             yield temporary
         sync(temporary)
         if replaced is not None:
@@ -68,7 +68,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def full_disk_names(path: Path) -> Iterator[None]:
+def name_full_disk(path: Path) -> Iterator[None]:
     """Add this path to an error of the block that says that there is no room for a write, unless it names a file."""
     try:
         yield
@@ -93,12 +93,12 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
         try:
             for temporary in temporaries:
                 temporary.touch(exist_ok=False)
-            with full_disk_names(paths[0].parent):
+            with name_full_disk(paths[0].parent):
                 yield temporaries
             for temporary in temporaries:
                 sync(temporary)
             for temporary, path in reversed([*zip(temporaries, paths, strict=True)]):
-                named.enter_context(_named(temporary, path))
+                named.enter_context(_give_final_name(temporary, path))
             for directory in dict.fromkeys(path.parent for path in paths):
                 sync(directory)
         finally:
@@ -107,7 +107,7 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 @contextmanager
-def _named(temporary: Path, path: Path) -> Iterator[None]:
+def _give_final_name(temporary: Path, path: Path) -> Iterator[None]:
     """Give a temporary file the name `path`, which no file may have; take the name away again if the block fails."""
     try:
         os.link(temporary, path)
@@ -170,7 +170,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
     A kill between the last two renames leaves no `path`. The next call first restores the old directory.
     """
-    temporary, old = unfinished(path), unfinished(path.with_name(f"{path.name}.old"))
+    temporary, old = unfinished_path(path), unfinished_path(path.with_name(f"{path.name}.old"))
     if old.exists() and not path.exists():
         os.replace(old, path)
     for left in (temporary, old):
@@ -179,7 +179,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     make_directory(path.parent)
     temporary.mkdir()
     try:
-        with full_disk_names(path):
+        with name_full_disk(path):
             yield temporary
         for file in temporary.iterdir():
             sync(file)
@@ -213,7 +213,7 @@ def remove_directory(path: Path) -> None:
 
     If this call is killed, the directory is whole or has the name of an unfinished one.
     """
-    doomed = unfinished(path)
+    doomed = unfinished_path(path)
     if doomed.exists():
         shutil.rmtree(doomed)
     if path.exists():
@@ -221,13 +221,13 @@ def remove_directory(path: Path) -> None:
         shutil.rmtree(doomed)
 
 
-def unfinished(path: Path) -> Path:
+def unfinished_path(path: Path) -> Path:
     """Return the path that a directory has while it is being filled or removed."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
-def directory_for(path: Path) -> Iterator[None]:
+def ensure_directory(path: Path) -> Iterator[None]:
     """Make a directory where there is none; if the block fails, remove the one that was made, unless it holds a file.
 
     Raises:
@@ -274,7 +274,7 @@ def remove_empty(directories: Sequence[Path]) -> None:
             directory.rmdir()
 
 
-def remove_made(paths: Sequence[Path]) -> None:
+def remove_paths(paths: Sequence[Path]) -> None:
     """Remove files, and then the directories that are empty; in `paths` a directory must come before its files."""
     for path in paths:
         if path.is_symlink() or not path.is_dir():
@@ -322,7 +322,7 @@ def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator
             raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}; choose another") from error
         with file:
             is_held = _hold(file, path.parent, advice)
-            if attempts_left and is_held and not _is_at(path, file):
+            if attempts_left and is_held and not _is_same_file(path, file):
                 continue  # a command that was refused has just removed it
             file.seek(0)
             file.truncate()
@@ -368,7 +368,7 @@ def _hold(file: TextIO, directory: Path, advice: str) -> bool:
     return True
 
 
-def _is_at(path: Path, file: TextIO) -> bool:
+def _is_same_file(path: Path, file: TextIO) -> bool:
     """Return True if a path still names an open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))

@@ -47,7 +47,7 @@ def keep_few_kernels() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_KERNELS)
 
 
-def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
+def retry_in_halves(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
     """Return `work(items)`; if memory does not suffice, the results of its halves, and so on, with a line in the log.
 
     Raises:
@@ -58,11 +58,11 @@ def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], 
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error) or len(items) == 1:
             raise
-    half = halved(len(items))
-    return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
+    half = halve_batch(len(items))
+    return [*retry_in_halves(items[:half], work), *retry_in_halves(items[half:], work)]
 
 
-def halved(at_once: int) -> int:
+def halve_batch(at_once: int) -> int:
     """Return half of `at_once`, a number of sentences, log that, and free the cached memory of a GPU.
 
     Call this after the handler of the error, which still holds tensors.
@@ -74,7 +74,7 @@ def halved(at_once: int) -> int:
     return half
 
 
-def is_broken_device(error: BaseException) -> bool:
+def is_device_failure(error: BaseException) -> bool:
     """Return True if an error of torch means that this process can no longer use its GPU, whatever it asks of it."""
     return isinstance(error, RuntimeError) and "CUDA error" in str(error) and not is_out_of_memory(error)
 

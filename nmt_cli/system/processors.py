@@ -19,10 +19,10 @@ ROOT = Path("/")
 def num_available() -> int:
     """Return the number of processors that this process may use: its affinity, or fewer under a quota (cgroups)."""
     quotas = list(_quotas(ROOT))
-    return max(1, min([len(_bound()), *(math.ceil(quota) for quota in quotas)]))
+    return max(1, min([len(_affinity()), *(math.ceil(quota) for quota in quotas)]))
 
 
-def _bound() -> set[int]:
+def _affinity() -> set[int]:
     """Return the numbers of the processors that the system lets this process run on."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
@@ -58,7 +58,7 @@ _LEVELS = {
 """Levels of x86-64 for which the kernels are compiled separately, each with the processor flags that it needs."""
 
 
-def described() -> str:
+def describe_processors() -> str:
     """Return one line with the model of the processors, the level of their instructions, and the number of them that
     this process may use."""
     values: dict[str, str] = {}
@@ -77,9 +77,9 @@ class Usage(NamedTuple):
     """A reading of three clocks, in seconds."""
 
     clock: float
-    own: float
+    process_seconds: float
     """Processor time of this process."""
-    everybody: float
+    total_seconds: float
     """Processor time of all programs on the processors that this process may run on; what a host of virtual machines
     takes away counts too."""
 
@@ -88,7 +88,7 @@ def usage() -> Usage | None:
     """Return the clocks now, or None where the system does not count the time of other programs."""
     try:
         lines = (ROOT / "proc/stat").read_text(encoding="ascii").splitlines()
-        ticks, names = 0, {f"cpu{number}" for number in _bound()}
+        ticks, names = 0, {f"cpu{number}" for number in _affinity()}
         for name, *numbers in map(str.split, lines):
             if name in names:
                 user, nice, system, _idle, _waiting, interrupts, soft, stolen, *_ = map(int, [*numbers, *["0"] * 8])

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_MOMENT = 0.005
+TERMINATION_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_RESEND_SECONDS = 0.005
 """Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
-_SAME = 1.0
+_DUPLICATE_SECONDS = 1.0
 """Seconds within which a second signal counts as the first one that has come twice: torchrun passes on signals that
 its processes also receive themselves."""
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
@@ -32,8 +32,8 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
-class Ended(SystemExit):
-    """Ends the program, or the function that `SignalDeferrer.cut_short` calls, because a signal has come.
+class SignalExit(SystemExit):
+    """Ends the program, or the function that `SignalDeferrer.run_interruptible` calls, because a signal has come.
 
     Python and libraries swallow exceptions in places: in a `__del__`, and where C asks if an object has an attribute.
     So code that catches this exception must call `answer`. If the exception is deleted without that, the signal is sent
@@ -45,7 +45,7 @@ class Ended(SystemExit):
         super().__init__(exit_code(number))
         self._number, self._send_again = number, send_again
 
-    def answer(self) -> int:
+    def acknowledge(self) -> int:
         """Mark the signal as handled, and return the exit code of a program that it ends."""
         self._send_again = _nothing
         return exit_code(self._number)
@@ -58,18 +58,18 @@ class Ended(SystemExit):
 
 
 @contextmanager
-def answered_by(handler: Handler) -> Iterator[None]:
-    """Have `handler` called for the signals of `ENDING` that are not ignored, while the block runs."""
-    with kept():
-        for number in _heard():
+def handle_signals(handler: Handler) -> Iterator[None]:
+    """Have `handler` called for the signals of `TERMINATION_SIGNALS` that are not ignored, while the block runs."""
+    with preserve_handlers():
+        for number in _active_handlers():
             signal.signal(number, handler)
         yield
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Restore the handlers of the signals of `ENDING` after a block that may set others."""
-    before = _heard()
+def preserve_handlers() -> Iterator[None]:
+    """Restore the handlers of the signals of `TERMINATION_SIGNALS` after a block that may set others."""
+    before = _active_handlers()
     try:
         yield
     finally:
@@ -78,44 +78,45 @@ def kept() -> Iterator[None]:
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """Raise `Ended` in the block when a signal comes, so that half-written files are removed.
+def raise_on_signal() -> Iterator[None]:
+    """Raise `SignalExit` in the block when a signal comes, so that half-written files are removed.
 
     After the block these signals are ignored: the program ends by itself, with its own exit code.
     """
-    handler, hook = _Ending(), sys.unraisablehook
+    handler, hook = _RaisingHandler(), sys.unraisablehook
     sys.unraisablehook = _show_unraisable
-    for number in _heard():
+    for number in _active_handlers():
         signal.signal(number, handler)
     try:
         yield
     finally:
         handler.is_over = True
-        for number in ENDING:
+        for number in TERMINATION_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         sys.unraisablehook = hook
 
 
-def _heard() -> dict[signal.Signals, Any]:
-    """Return the signals of `ENDING` that are not ignored, with their handlers; none outside the main thread."""
+def _active_handlers() -> dict[signal.Signals, Any]:
+    """Return the signals of `TERMINATION_SIGNALS` that are not ignored, with their handlers; none outside the main
+    thread."""
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         return {}
-    answers = {number: signal.getsignal(number) for number in ENDING}
+    answers = {number: signal.getsignal(number) for number in TERMINATION_SIGNALS}
     return {number: answer for number, answer in answers.items() if answer not in (signal.SIG_IGN, None)}
 
 
-def _insists(number: int, since: float) -> bool:
+def _is_second_interrupt(number: int, since: float) -> bool:
     """Return True if a signal is a second Ctrl-C, by which a person wants an ending program to end at once.
 
     `since` is the time (`time.monotonic`) of the first signal. SIGTERM and SIGHUP may come by themselves any number of
     times.
     """
-    return number == signal.SIGINT and time.monotonic() - since > _SAME
+    return number == signal.SIGINT and time.monotonic() - since > _DUPLICATE_SECONDS
 
 
-class _Ending:
-    """Handler of signals that raises `Ended`. While files are being removed after that, it raises again only for
+class _RaisingHandler:
+    """Handler of signals that raises `SignalExit`. While files are being removed after that, it raises again only for
     Ctrl-C."""
 
     def __init__(self) -> None:
@@ -123,15 +124,15 @@ class _Ending:
         self._raised_at: float | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._raised_at is not None and not _insists(number, self._raised_at):
+        if self._raised_at is not None and not _is_second_interrupt(number, self._raised_at):
             return
         if _is_importing(frame):
             _send_again(number)
             return
         self._raised_at = time.monotonic()
-        raise Ended(number, lambda: self._was_swallowed(number))
+        raise SignalExit(number, lambda: self._on_swallowed(number))
 
-    def _was_swallowed(self, number: int) -> None:
+    def _on_swallowed(self, number: int) -> None:
         if not self.is_over:
             self._raised_at = None
             _send_again(number)
@@ -153,20 +154,20 @@ class SignalDeferrer:
     @property
     def received(self) -> int:
         """The number of the first signal; without one, that of SIGTERM from the deadline on, before that 0."""
-        return self._number or (signal.SIGTERM if self.is_late else 0)
+        return self._number or (signal.SIGTERM if self.is_past_deadline else 0)
 
     @property
-    def is_late(self) -> bool:
+    def is_past_deadline(self) -> bool:
         """True from the deadline on."""
         return time.monotonic() >= self.deadline
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Remember the signals that come while the block runs."""
-        with answered_by(self._hear):
+        with handle_signals(self._handle_signal):
             yield
 
-    def cut_short(self, act: Callable[[], Result]) -> Result | None:
+    def run_interruptible(self, act: Callable[[], Result]) -> Result | None:
         """Return the result of `act`, or None as soon as a signal has come; `act` must be safe to break off."""
         result = None
         try:
@@ -176,13 +177,13 @@ class SignalDeferrer:
                     result = act()
             finally:
                 self._cuts = False
-        except Ended as ended:  # may come as late as in the line above
-            ended.answer()
+        except SignalExit as ended:  # may come as late as in the line above
+            ended.acknowledge()
             result = None
         return result
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        raises = self._cuts or (self._number and _insists(number, self._received_at))
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        raises = self._cuts or (self._number and _is_second_interrupt(number, self._received_at))
         if raises and _is_importing(frame):
             _send_again(number)
             return
@@ -192,11 +193,11 @@ class SignalDeferrer:
         if raises:
             self._cuts = False
 
-            def was_swallowed() -> None:
+            def on_swallowed() -> None:
                 self._number, self._received_at, self._cuts = before
                 _send_again(number)
 
-            raise Ended(number, was_swallowed)
+            raise SignalExit(number, on_swallowed)
 
 
 # Where an exception would be lost ---------------------------------------------------------------------------------
@@ -216,8 +217,9 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _show_unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Show an exception that Python swallows, as in a `__del__`, except `Ended`, because its signal comes again."""
-    if not isinstance(what.exc_value, Ended):
+    """Show an exception that Python swallows, as in a `__del__`, except `SignalExit`, because its signal comes
+    again."""
+    if not isinstance(what.exc_value, SignalExit):
         sys.__unraisablehook__(what)
 
 
@@ -228,7 +230,7 @@ def _nothing() -> None:
 def _send_again(number: int) -> None:
     """Send a signal once more in a moment, to whoever handles it then."""
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
-    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+    signal.setitimer(signal.ITIMER_REAL, _RESEND_SECONDS)
 
 
 @contextmanager
@@ -256,5 +258,5 @@ def exiting_at_once() -> Iterator[None]:
 
 def _exit_on_signal(reader: int) -> None:
     while number := os.read(reader, 1):
-        if number[0] in ENDING:
+        if number[0] in TERMINATION_SIGNALS:
             os._exit(exit_code(number[0]))

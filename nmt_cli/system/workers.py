@@ -33,7 +33,7 @@ from nmt_cli.system.console import log, relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.free_memory import free_memory
 from nmt_cli.system.processors import num_available
-from nmt_cli.system.signals import ENDING
+from nmt_cli.system.signals import TERMINATION_SIGNALS
 
 WORKER_BYTES = 200_000_000
 """Memory that must be free for each worker. Half of it is enough for most models."""
@@ -41,22 +41,23 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables of the environment by which libraries choose their number of threads when they are loaded."""
 
 
-class Work(Protocol):
+class TaskLoop(Protocol):
     """The work of a worker, which does the tasks of its inbox when it is called."""
 
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends."""
 
 
-Build = Callable[[], Work]
+Builder = Callable[[], TaskLoop]
 """Loads what the tasks need, and returns the work. It is pickled: a function of a module, or a partial of one."""
 
 
 class Message(NamedTuple):
     """A message between parent and worker.
 
-    To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `done` (value:
-    the result), `failed` (value: the error), `state` (its value), `logged` (value: text for standard error).
+    To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `send_result`
+    (value: the result), `send_error` (value: the error), `state` (its value), `logged` (value: text for standard
+    error).
     """
 
     kind: str
@@ -64,12 +65,12 @@ class Message(NamedTuple):
     value: Any = None
 
 
-def called(module: str, function: str, *arguments: Any) -> Work:
+def import_and_call(module: str, function: str, *arguments: Any) -> TaskLoop:
     """Import a module, call a function of it, and return the work that it returns.
 
-    A partial of `called` is a `Build` for which the parent need not import the module.
+    A partial of `import_and_call` is a `Builder` for which the parent need not import the module.
     """
-    work: Work = getattr(import_module(module), function)(*arguments)
+    work: TaskLoop = getattr(import_module(module), function)(*arguments)
     return work
 
 
@@ -81,11 +82,11 @@ class Inbox:
     """The tasks that the parent gives to this worker. A thread reads them, so that the parent can always write."""
 
     connection: Connection
-    closed: Callable[[], None]
+    on_closed: Callable[[], None]
     """Called if the connection ends without a message `end`, because the parent has gone."""
     state: Callable[[], Any] = lambda: None
     """Returns the state of the worker for the parent; called in a separate thread, also while a task is being done."""
-    holds: bool = False
+    is_buffered: bool = False
     """True if answers are kept until `flush`, so that several need one message. Then the work looks for messages
     often, and ends by itself if the parent has gone."""
     has_ended: bool = False
@@ -118,25 +119,25 @@ class Inbox:
                 if message.kind == "end":
                     return
         except BaseException:  # also where memory is short: nobody else would see the end of the connection
-            self.closed()
+            self.on_closed()
             self._waiting.put(Message("end"))
 
     def _tell_state(self, number: int) -> None:
         with suppress(OSError):
             self._send([Message("state", number, self.state())])
 
-    def next(self, *, waits: bool = True) -> Message | None:
-        """Wait for the next task, and return it; None at the end. Without `waits`, return None if no task has come
+    def next(self, *, block: bool = True) -> Message | None:
+        """Wait for the next task, and return it; None at the end. Without `block`, return None if no task has come
         yet."""
         while not self.has_ended:
             try:
-                message = self._waiting.get(waits)
+                message = self._waiting.get(block)
             except Empty:
                 return None
             if message.kind != "task":
                 self.has_ended = True
             elif message.number in self._cancelled:
-                self.failed(message.number, None)
+                self.send_error(message.number, None)
                 self.flush()  # the next task may be long in coming
             else:
                 self._answer(Message("begun", message.number))
@@ -147,15 +148,15 @@ class Inbox:
         """Return whether nobody waits for this task any more."""
         return number in self._cancelled
 
-    def done(self, number: int, result: Any) -> None:
+    def send_result(self, number: int, result: Any) -> None:
         """Send the result of a task to the parent."""
         self._cancelled.discard(number)
         self._answer(Message("done", number, result))
 
-    def failed(self, number: int, error: Exception | None) -> None:
+    def send_error(self, number: int, error: Exception | None) -> None:
         """Tell the parent that a task has failed with an error, or with None that the task was cancelled."""
         self._cancelled.discard(number)
-        self._answer(Message("failed", number, error if error is None else portable(error)))
+        self._answer(Message("failed", number, error if error is None else picklable_error(error)))
 
     def log(self, text: str) -> None:
         """Have the parent write this to standard error."""
@@ -167,7 +168,7 @@ class Inbox:
         If it were closed while the thread reads it, the parent would not notice, and the thread might read from another
         file that gets the same descriptor next.
         """
-        self.closed = lambda: None
+        self.on_closed = lambda: None
         self.flush()
         with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
@@ -181,7 +182,7 @@ class Inbox:
         self._send([])
 
     def _answer(self, message: Message) -> None:
-        if self.holds:
+        if self.is_buffered:
             with self._sending:
                 self._held.append(message)
         else:
@@ -195,12 +196,12 @@ class Inbox:
                 self.connection.send(messages)
 
 
-class BuiltLater:
+class LazyTaskLoop:
     """Work that is built by the worker that does it, because what it needs cannot be shared: the memory of a GPU."""
 
-    most_workers = 1
+    max_workers = 1
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Builder) -> None:
         self._build = build
 
     def __call__(self, inbox: Inbox) -> None:
@@ -209,16 +210,16 @@ class BuiltLater:
             work = self._build()
         except Exception as error:
             while (message := inbox.next()) is not None:
-                inbox.failed(message.number, error)
+                inbox.send_error(message.number, error)
         else:
             work(inbox)
 
-    def renewed(self, _: Any) -> BuiltLater:
+    def reloaded(self, _: Any) -> LazyTaskLoop:
         """Return the work itself: each worker that is started from now on loads the newest files by itself."""
         return self
 
 
-class OneByOne:
+class SequentialTaskLoop:
     """Work that does one task at a time with a function."""
 
     def __init__(self, do: Callable[[Any], Any]) -> None:
@@ -230,12 +231,12 @@ class OneByOne:
             try:
                 result = self._do(message.value)
             except Exception as error:
-                inbox.failed(message.number, error)
+                inbox.send_error(message.number, error)
             else:
-                inbox.done(message.number, result)
+                inbox.send_result(message.number, result)
 
 
-def portable(error: Exception) -> Exception:
+def picklable_error(error: Exception) -> Exception:
     """Return an error that can be sent to another process and that the parent can show.
 
     `NmtError`, `MemoryError` and `OSError` stay as they are; any other error becomes an `NmtError` with its traceback.
@@ -281,14 +282,14 @@ def _zygote(control: Connection) -> None:
     try:
         work = build()
     except Exception as error:
-        control.send(Message("failed", value=portable(error)))
+        control.send(Message("failed", value=picklable_error(error)))
         return
-    control.send(Message("done", getattr(work, "most_workers", 0)))
+    control.send(Message("done", getattr(work, "max_workers", 0)))
     while True:
         try:
             message = control.recv()
             if message.kind == "renew":
-                work = _renewed(control, work, message.value)
+                work = _reload(control, work, message.value)
                 continue
             handle = recv_handle(control)
         except (EOFError, OSError):
@@ -308,21 +309,21 @@ def _zygote(control: Connection) -> None:
         control.send(Message("done", pid))
 
 
-def _renewed(control: Connection, work: Any, what: Any) -> Work:
+def _reload(control: Connection, work: Any, part: Any) -> TaskLoop:
     """Return work that is loaded anew, or the old work if that fails; tell the parent which of the two has happened."""
     try:
-        work = work.renewed(what)
+        work = work.reloaded(part)
     except Exception as error:
-        control.send(Message("failed", value=portable(error)))
+        control.send(Message("failed", value=picklable_error(error)))
     else:
         control.send(Message("done"))
-    renewed: Work = work
-    return renewed
+    reloaded: TaskLoop = work
+    return reloaded
 
 
-def _work_and_exit(connection: Connection, work: Work, threads: int) -> None:
+def _work_and_exit(connection: Connection, work: TaskLoop, threads: int) -> None:
     """Do the tasks of a connection; the process ends here, without the second that the teardown of torch takes."""
-    code, inbox = 1, Inbox(connection, closed=lambda: os._exit(1))
+    code, inbox = 1, Inbox(connection, on_closed=lambda: os._exit(1))
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with suppress(OSError):  # where memory runs out, a worker is easier to replace than the zygote
@@ -370,7 +371,7 @@ class Worker:
 class Launcher(Protocol):
     """Starts workers."""
 
-    most_workers: int
+    max_workers: int
     """Number of workers that can be started; 0 for any number. It is known once there is a worker."""
 
     def start(self) -> Worker:
@@ -383,23 +384,23 @@ class Launcher(Protocol):
         """End the launcher; its workers end when their connections are closed."""
 
 
-class RenewableLauncher(Launcher, Protocol):
+class ReloadableLauncher(Launcher, Protocol):
     """Starts workers, and can load anew what they need."""
 
-    def renew(self, what: Any) -> None:
-        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it.
+    def reload(self, part: Any) -> None:
+        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it.
 
         Raises:
             NmtError: it cannot be loaded, so the old part stays in use.
         """
 
 
-class Threads:
+class ThreadLauncher:
     """Starts workers that are threads of this process, which has loaded the libraries already."""
 
-    def __init__(self, build: Build, *, threads: int | None = None, most_workers: int = 0) -> None:
-        self._work: Work | None = None
-        self._build, self._threads, self.most_workers = build, threads, most_workers
+    def __init__(self, build: Builder, *, threads: int | None = None, max_workers: int = 0) -> None:
+        self._work: TaskLoop | None = None
+        self._build, self._threads, self.max_workers = build, threads, max_workers
         self._workers: list[threading.Thread] = []
 
     def start(self) -> Worker:
@@ -408,22 +409,22 @@ class Threads:
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
         ours, theirs = Pipe()
-        inbox = Inbox(theirs, closed=lambda: None if inbox.holds else _interrupt(thread))
+        inbox = Inbox(theirs, on_closed=lambda: None if inbox.is_buffered else _interrupt(thread))
         thread = threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True)
         self._workers = [*filter(threading.Thread.is_alive, self._workers), thread]
         thread.start()
         return Worker(ours, 0)
 
-    def renew(self, what: Any) -> None:
-        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it."""
+    def reload(self, part: Any) -> None:
+        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it."""
         work: Any = self._work or self._build()
-        self._work = work.renewed(what)
+        self._work = work.reloaded(part)
 
     def give_up(self) -> None:
         """Do nothing, because a thread that loads cannot be ended."""
 
     @staticmethod
-    def _run(work: Work, inbox: Inbox) -> None:
+    def _run(work: TaskLoop, inbox: Inbox) -> None:
         try:
             work(inbox.open())
         except SystemExit:  # as it ends a process
@@ -443,7 +444,7 @@ def _interrupt(thread: threading.Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
-class _Started:
+class _ZygoteProcess:
     """The process of a zygote, and the connection to it."""
 
     def __init__(self, library: str = "") -> None:
@@ -464,8 +465,8 @@ class _Started:
         self.process.wait()
 
 
-_ahead: list[_Started] = []
-"""The process that `start_ahead` has started and no `Zygote` has taken yet, if there is one."""
+_started_ahead: list[_ZygoteProcess] = []
+"""The process that `start_ahead` has started and no `ZygoteLauncher` has taken yet, if there is one."""
 
 
 def start_ahead(library: str) -> None:
@@ -473,21 +474,21 @@ def start_ahead(library: str) -> None:
 
     Where this process has the library, workers will be threads, and nothing is started.
     """
-    if library not in sys.modules and not _ahead:
-        _ahead.append(_Started(library))
+    if library not in sys.modules and not _started_ahead:
+        _started_ahead.append(_ZygoteProcess(library))
         atexit.register(end_ahead)
 
 
 def end_ahead() -> None:
-    """End the process that `start_ahead` has started, if no `Zygote` has taken it."""
-    while _ahead:
-        _ahead.pop().end()
+    """End the process that `start_ahead` has started, if no `ZygoteLauncher` has taken it."""
+    while _started_ahead:
+        _started_ahead.pop().end()
 
 
-class Zygote:
+class ZygoteLauncher:
     """Starts workers that are processes, and share what a zygote has loaded."""
 
-    def __init__(self, build: Build, *, threads: int = 1) -> None:
+    def __init__(self, build: Builder, *, threads: int = 1) -> None:
         """Start the zygote, and return at once; the first `start` waits until it has loaded."""
         self._build, self._threads = build, threads
         self._process: subprocess.Popen[bytes] | None = None
@@ -495,11 +496,11 @@ class Zygote:
         self._is_ready = self._is_closed = False
         self._asking = threading.Lock()
         """Held from a question to the zygote until its answer, because several pools may share the zygote."""
-        self.most_workers = 0
+        self.max_workers = 0
         self._begin()
 
     def _begin(self) -> None:
-        started = _ahead.pop() if _ahead else _Started()
+        started = _started_ahead.pop() if _started_ahead else _ZygoteProcess()
         self._process, self._control, self._is_ready = started.process, started.control, False
         with suppress(BrokenPipeError, ConnectionResetError):  # it was killed, which `start` finds out
             self._control.send((self._threads, self._build))
@@ -522,8 +523,8 @@ class Zygote:
                     "the process that loads the model crashes, probably because memory is short; try --workers 1"
                 ) from error
 
-    def renew(self, what: Any) -> None:
-        """Load anew the part of what the tasks need that `what` names; workers that are started from now on use it.
+    def reload(self, part: Any) -> None:
+        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it.
 
         Raises:
             NmtError: it cannot be loaded, so the old part stays in use, or the zygote has crashed.
@@ -532,8 +533,8 @@ class Zygote:
             try:
                 self._wait()
                 assert self._control is not None
-                self._control.send(Message("renew", value=what))
-                self._answer()
+                self._control.send(Message("renew", value=part))
+                self._receive()
             except (EOFError, OSError) as error:
                 self._begin_again()
                 raise NmtError("the process that loads the model crashed, probably because memory is short") from error
@@ -553,7 +554,7 @@ class Zygote:
     def _wait(self) -> None:
         """Wait until the zygote has loaded what the tasks need; return at once if it has loaded before."""
         if not self._is_ready:
-            self.most_workers = self._answer().number
+            self.max_workers = self._receive().number
             self._is_ready = True
 
     def _start(self) -> Worker:
@@ -564,14 +565,14 @@ class Zygote:
         try:
             self._control.send(Message("worker"))
             send_handle(self._control, theirs.fileno(), self._process.pid)
-            return Worker(ours, self._answer().number)
+            return Worker(ours, self._receive().number)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
 
-    def _answer(self) -> Message:
+    def _receive(self) -> Message:
         """Return the zygote's next answer, and write the lines for standard error that it sends before.
 
         Raises:
@@ -617,14 +618,14 @@ def num_workers(threads: int) -> int:
     return max(1, min(num_available() // threads, by_memory))
 
 
-def launcher_of(build: Build, *, threads: int | None = None) -> RenewableLauncher:
+def launcher_of(build: Builder, *, threads: int | None = None) -> ReloadableLauncher:
     """Return a launcher of workers on this machine: of processes, or of a single thread if torch is loaded already.
 
     `threads` is the number of threads in which each worker computes; if it is None, a process has one.
     """
     if "torch" in sys.modules:
-        return Threads(build, threads=threads, most_workers=1)
-    return Zygote(build, threads=threads or 1)
+        return ThreadLauncher(build, threads=threads, max_workers=1)
+    return ZygoteLauncher(build, threads=threads or 1)
 
 
 def main(descriptor: int, library: str) -> None:
@@ -632,7 +633,7 @@ def main(descriptor: int, library: str) -> None:
 
     `library` is a module to import first, or empty.
     """
-    for number in ENDING:  # they reach the whole group; the parent decides
+    for number in TERMINATION_SIGNALS:  # they reach the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
     try:
         if library:

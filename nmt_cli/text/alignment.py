@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+AlignmentMatrix = NDArray[np.float64]
 """Weights (target words, source words)."""
 Link = tuple[int, int]
 """Index of a source word, and index of the target word that is aligned to it."""
@@ -21,7 +21,7 @@ MAX_WEIGHTS = 16_000_000
 
 def merge_to_words(
     weights: NDArray[np.floating], source_words: Sequence[int], target_words: Sequence[int], shape: tuple[int, int]
-) -> Matrix:
+) -> AlignmentMatrix:
     """Return attention between words, merged from pieces: (target words, source words and one more column).
 
     The last column has the attention to source pieces that belong to no word: `</s>`, and white space that may have
@@ -45,7 +45,7 @@ def merge_to_words(
     return merged / np.maximum(counts, 1)[:, None]
 
 
-def hard_links(weights: NDArray[np.floating]) -> list[Link]:
+def hard_alignment(weights: NDArray[np.floating]) -> list[Link]:
     """Return a link from each target word to its heaviest source word, in target order; none if all weights are 0."""
     if weights.size == 0:
         return []
@@ -53,7 +53,7 @@ def hard_links(weights: NDArray[np.floating]) -> list[Link]:
     return [(int(source), target) for target, source in enumerate(heaviest) if weights[target, source] > 0.0]
 
 
-def pharaoh(links: Sequence[Link]) -> str:
+def format_pharaoh(links: Sequence[Link]) -> str:
     """Return links in Pharaoh format: `0-0 1-2`."""
     return " ".join(f"{source}-{target}" for source, target in links)
 

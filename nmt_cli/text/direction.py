@@ -23,7 +23,7 @@ class Direction(NamedTuple):
         return "--source-lang", self.source, "--target-lang", self.target
 
     @property
-    def exchanged(self) -> Direction:
+    def reverse_direction(self) -> Direction:
         """The opposite direction, from the target to the source language."""
         return Direction(self.target, self.source)
 
@@ -41,6 +41,6 @@ class Direction(NamedTuple):
         return all(_CODE.fullmatch(code) for code in self)
 
 
-def listed(directions: tuple[Direction, ...]) -> str:
+def format_directions(directions: tuple[Direction, ...]) -> str:
     """Return directions as a list in words: `vi-en, en-vi`."""
     return ", ".join(map(str, directions))

@@ -52,7 +52,7 @@ class Edits:
     """The runs from left to right; none is empty, and no two touch in both texts."""
 
     @classmethod
-    def none(cls, text: str) -> Edits:
+    def identity(cls, text: str) -> Edits:
         """Return the edits that leave a text as it is."""
         return cls(text, text, (Run(0, 0, len(text)),) if text else ())
 
@@ -83,11 +83,11 @@ class Edits:
         return cls(text, "".join([*written, text[place:]]), tuple(runs))
 
     @property
-    def changes_nothing(self) -> bool:
+    def is_identity(self) -> bool:
         """True if the texts are the same, character by character."""
-        return self.old == self.new and self == Edits.none(self.old)
+        return self.old == self.new and self == Edits.identity(self.old)
 
-    def then(self, after: Edits) -> Edits:
+    def compose(self, after: Edits) -> Edits:
         """Return the composition of these edits and of `after`, which edits the new text of these.
 
         Raises:
@@ -124,7 +124,7 @@ class Edits:
 
     def new_spans(self, spans: Iterable[Span]) -> list[Span]:
         """Return `new_span` of each span."""
-        return list(spans) if self.changes_nothing else [self.new_span(*span) for span in spans]
+        return list(spans) if self.is_identity else [self.new_span(*span) for span in spans]
 
     def old_span(self, begin: int, end: int) -> Span:
         """Return the span of the old text for a span of the new one; inserted text has an empty span."""
@@ -163,7 +163,7 @@ class Edits:
             found.append(best)
         return found
 
-    def carried(self, values: Sequence[Value], new: Value) -> list[Value]:
+    def map_word_values(self, values: Sequence[Value], new: Value) -> list[Value]:
         """Return one value for each word of the new text, from `values` of the words of the old one.
 
         A word gets the value of the old word that has most of its characters, or `new` if there is none.

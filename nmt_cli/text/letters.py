@@ -54,6 +54,6 @@ def upper(text: str, language: str) -> str:
     return text.translate(_TONOS) if _primary(language) == "el" else text
 
 
-def is_capital(text: str) -> bool:
+def is_all_caps(text: str) -> bool:
     """Return whether a text has letters with case, and all of them are capitals; ß is ignored."""
     return text.replace("ß", "").isupper()

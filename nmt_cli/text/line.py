@@ -20,7 +20,7 @@ class CodeKind(Enum):
     OPEN = auto()
     """The beginning of an element that encloses text, such as an opening tag; `CLOSE` is its end."""
     CLOSE = auto()
-    ALONE = auto()
+    STANDALONE = auto()
     """A code that encloses nothing, and that the model does not read."""
     LINE_END = auto()
     """The end of a line or the like; no sentence continues across it."""
@@ -59,7 +59,7 @@ class Constraint(NamedTuple):
     """True if the target language may have no blank before the form."""
 
 
-class Undo(NamedTuple):
+class UndoRecord(NamedTuple):
     """The record of a step, with which the step is undone in the translation."""
 
     step: str
@@ -73,18 +73,18 @@ class Undo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line between two steps. All spans refer to `text`; `changed` moves them, so that no step has to."""
+    """A line between two steps. All spans refer to `text`; `apply_step` moves them, so that no step has to."""
 
     raw: str
     """The line as the user wrote it."""
     text: str
     """The line as the next step, or at last the tokenizer, reads it."""
-    locked: tuple[Span, ...] = ()
+    locked_spans: tuple[Span, ...] = ()
     """Spans that no step may change, from left to right; none overlap."""
-    no_text: tuple[Span, ...] = ()
+    non_text_spans: tuple[Span, ...] = ()
     """The locked spans that are not text, such as placeholders and addresses; the other locked spans are numbers."""
     constraints: tuple[Constraint, ...] = ()
-    undos: tuple[Undo, ...] = ()
+    undo_records: tuple[UndoRecord, ...] = ()
     """Records of the steps that have changed the line, in the order of the steps."""
     prefix: str = ""
     """The given beginning of the translation, which the model is to continue."""
@@ -100,17 +100,17 @@ class Line:
         """Return a line before its first step."""
         return cls(raw, raw, prefix=prefix, codes=None if codes is None else tuple(codes))
 
-    def changed(
+    def apply_step(
         self,
         step: str,
         changes: Iterable[Change] = (),
         data: Any = None,
         *,
         lock: Sequence[Span] = (),
-        no_text: Sequence[Span] = (),
+        non_text_spans: Sequence[Span] = (),
         constraints: Sequence[Constraint] = (),
         prefix_changes: Sequence[Change] = (),
-        goes_on: str = "",
+        prefix_continuation: str = "",
         needs_alignment: bool = False,
         keeps_digits: bool = False,
     ) -> Line:
@@ -121,34 +121,34 @@ class Line:
             changes: changes of the text; each is within free characters, and none overlap.
             data: values that the step needs to be undone.
             lock: spans of the text before `changes` that no later step may change; they may contain some of `changes`.
-            no_text: spans that are locked likewise because they are not text.
+            non_text_spans: spans that are locked likewise because they are not text.
             constraints: new constraints, with spans of the text before `changes`.
             prefix_changes: changes of the prefix.
-            goes_on: characters that the translation must have right after the prefix; they are not removed by undoing.
+            prefix_continuation: characters that the translation must have right after the prefix; undoing keeps them.
             needs_alignment: whether the attention is needed to undo the step.
             keeps_digits: whether the translation may contain only the digits of its constraints and its prefix.
         """
         own = [change for change in changes if self.text[change.begin : change.end] != change.text]
         for change in own:
             assert self.is_free(change.begin, change.end), f"{step} must not change {change}: it is locked"
-        edits = Edits.of(self.text, own) if own else Edits.none(self.text)
-        line = self if not own else self._moved(edits)
-        if lock or no_text:
-            hidden = edits.new_spans(no_text)
+        edits = Edits.of(self.text, own) if own else Edits.identity(self.text)
+        line = self if not own else self._apply_edits(edits)
+        if lock or non_text_spans:
+            hidden = edits.new_spans(non_text_spans)
             line = replace(
                 line,
-                locked=_joined([*line.locked, *edits.new_spans(lock), *hidden]),
-                no_text=_joined([*line.no_text, *hidden]),
+                locked_spans=_merge_spans([*line.locked_spans, *edits.new_spans(lock), *hidden]),
+                non_text_spans=_merge_spans([*line.non_text_spans, *hidden]),
             )
         if constraints:
-            line = replace(line, constraints=tuple(sorted([*line.constraints, *_at(constraints, edits)])))
+            line = replace(line, constraints=tuple(sorted([*line.constraints, *_map_constraints(constraints, edits)])))
         prefix_edits = Edits.of(self.prefix, prefix_changes) if prefix_changes else None
-        if not own and data is None and prefix_edits is None and not goes_on:
+        if not own and data is None and prefix_edits is None and not prefix_continuation:
             return line
         return replace(
             line,
-            undos=(*self.undos, Undo(step, edits, data, prefix_edits)),
-            prefix=(self.prefix if prefix_edits is None else prefix_edits.new) + goes_on,
+            undo_records=(*self.undo_records, UndoRecord(step, edits, data, prefix_edits)),
+            prefix=(self.prefix if prefix_edits is None else prefix_edits.new) + prefix_continuation,
             needs_alignment=self.needs_alignment or needs_alignment,
             keeps_digits=self.keeps_digits or keeps_digits,
         )
@@ -156,41 +156,42 @@ class Line:
     @property
     def edits(self) -> Edits:
         """The edits of all steps together, from the raw line to the text."""
-        found = Edits.none(self.raw)
-        for undo in self.undos:
-            found = found.then(undo.edits)
+        found = Edits.identity(self.raw)
+        for undo in self.undo_records:
+            found = found.compose(undo.edits)
         return found
 
     def is_free(self, begin: int, end: int) -> bool:
         """Return whether a span overlaps no locked span, so it may be changed; an empty one must not be within one."""
-        place = bisect_right(self.locked, begin, key=_end)
-        return place == len(self.locked) or self.locked[place][0] >= end
+        place = bisect_right(self.locked_spans, begin, key=_end)
+        return place == len(self.locked_spans) or self.locked_spans[place][0] >= end
 
-    def kept(self) -> list[Span]:
+    def protected_spans(self) -> list[Span]:
         """Return the spans that are locked or that have a constraint, from left to right."""
-        return sorted([*self.locked, *((one.begin, one.end) for one in self.constraints)])
+        return sorted([*self.locked_spans, *((one.begin, one.end) for one in self.constraints)])
 
     def words(self) -> Iterator[re.Match[str]]:
-        """Yield the white-space words of the text, except those that contain characters of `no_text`."""
+        """Yield the white-space words of the text, except those that contain characters of `non_text_spans`."""
         found = _WORD.finditer(self.text)
-        return found if not self.no_text else (word for word in found if self.is_text(*word.span()))
+        return found if not self.non_text_spans else (word for word in found if self.is_text(*word.span()))
 
-    def plain(self) -> str:
-        """Return the text without words that contain characters of `no_text`; steps judge case and length by it."""
-        return self.text if not self.no_text else " ".join(word[0] for word in self.words())
+    def plain_text(self) -> str:
+        """Return the text without words that contain characters of `non_text_spans`; steps judge case and length by
+        it."""
+        return self.text if not self.non_text_spans else " ".join(word[0] for word in self.words())
 
     def is_text(self, begin: int, end: int) -> bool:
-        """Return whether a span overlaps no characters of `no_text`, such as placeholders."""
-        place = bisect_right(self.no_text, begin, key=_end)
-        return place == len(self.no_text) or self.no_text[place][0] >= end
+        """Return whether a span overlaps no characters of `non_text_spans`, such as placeholders."""
+        place = bisect_right(self.non_text_spans, begin, key=_end)
+        return place == len(self.non_text_spans) or self.non_text_spans[place][0] >= end
 
-    def _moved(self, edits: Edits) -> Line:
+    def _apply_edits(self, edits: Edits) -> Line:
         return replace(
             self,
             text=edits.new,
-            locked=tuple(edits.new_spans(self.locked)),
-            no_text=tuple(edits.new_spans(self.no_text)),
-            constraints=_at(self.constraints, edits),
+            locked_spans=tuple(edits.new_spans(self.locked_spans)),
+            non_text_spans=tuple(edits.new_spans(self.non_text_spans)),
+            constraints=_map_constraints(self.constraints, edits),
             codes=None if self.codes is None else _codes_at(self.codes, edits),
         )
 
@@ -199,7 +200,7 @@ def _end(span: Span) -> int:
     return span[1]
 
 
-def _at(constraints: Sequence[Constraint], edits: Edits) -> tuple[Constraint, ...]:
+def _map_constraints(constraints: Sequence[Constraint], edits: Edits) -> tuple[Constraint, ...]:
     """Return constraints with their spans mapped from the old text of some edits to the new one."""
     spans = edits.new_spans([(one.begin, one.end) for one in constraints])
     return tuple(one._replace(begin=begin, end=end) for one, (begin, end) in zip(constraints, spans, strict=True))
@@ -210,7 +211,7 @@ def _codes_at(codes: Sequence[Code], edits: Edits) -> tuple[Code, ...]:
     return tuple(code._replace(begin=begin, end=end) for code, (begin, end) in zip(codes, spans, strict=True))
 
 
-def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def _merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return spans from left to right, with overlapping ones merged."""
     found: list[Span] = []
     for begin, end in sorted(spans):

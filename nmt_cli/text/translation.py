@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.text.edits import Change, Edits, Span, word_spans
-from nmt_cli.text.line import Constraint, Undo
+from nmt_cli.text.line import Constraint, UndoRecord
 from nmt_cli.text.unit_alignment import Alignment
 
 
@@ -36,13 +36,13 @@ class Translation:
     repeated: bool = False
     """True if the model repeated the same words without end, and the text has been cut there."""
 
-    def changed(self, changes: Sequence[Change]) -> Translation:
+    def with_changes(self, changes: Sequence[Change]) -> Translation:
         """Return this translation of the same source, with some changes of its text."""
         if not changes:
             return self
-        return self._moved(Edits.none(self.source), Edits.of(self.text, changes), changes, self.begun)
+        return self._apply_edits(Edits.identity(self.source), Edits.of(self.text, changes), changes, self.begun)
 
-    def undone(self, undo: Undo, changes: Sequence[Change] = ()) -> Translation:
+    def undo_step(self, undo: UndoRecord, changes: Sequence[Change] = ()) -> Translation:
         """Return this as a translation of the text before a step, with the changes that the step makes to undo itself.
 
         The prefix becomes what it was before the step.
@@ -52,20 +52,22 @@ class Translation:
         of_prefix = [] if undo.prefix_edits is None else undo.prefix_edits.inverse().changes()
         begun = self.begun if undo.prefix_edits is None else len(undo.prefix_edits.old)
         if not of_prefix and not changes:
-            return self if undo.edits.changes_nothing else self._moved(undo.edits, Edits.none(self.text), (), begun)
+            return (
+                self if undo.edits.is_identity else self._apply_edits(undo.edits, Edits.identity(self.text), (), begun)
+            )
         own = [*of_prefix, *changes]
-        return self._moved(undo.edits, Edits.of(self.text, own), own, begun)
+        return self._apply_edits(undo.edits, Edits.of(self.text, own), own, begun)
 
-    def _moved(self, source: Edits, target: Edits, changes: Sequence[Change], begun: int) -> Translation:
+    def _apply_edits(self, source: Edits, target: Edits, changes: Sequence[Change], begun: int) -> Translation:
         back = source.inverse()
-        shown = _shown(source.old, changes)
+        shown = _copied_spans(source.old, changes)
         confidence = self.word_confidence
         features = self.features
         if confidence is not None and self.confidence is not None and target.old != target.new:
-            confidence = tuple(target.carried(confidence, self.confidence))
+            confidence = tuple(target.map_word_values(confidence, self.confidence))
         if features is not None and target.old != target.new:
             unknown = np.full(features.shape[1:], np.nan)
-            rows = target.carried(list(features), unknown)
+            rows = target.map_word_values(list(features), unknown)
             features = np.array(rows).reshape(-1, *features.shape[1:])
         return replace(
             self,
@@ -88,7 +90,7 @@ class Translation:
         )
 
 
-def _shown(source: str, changes: Sequence[Change]) -> list[tuple[Span, Span]]:
+def _copied_spans(source: str, changes: Sequence[Change]) -> list[tuple[Span, Span]]:
     """Return the source spans that changes copy, each with its span in the new text; word by word if copied exactly."""
     found: list[tuple[Span, Span]] = []
     grown = 0

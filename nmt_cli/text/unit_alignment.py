@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.text.alignment import Link, Matrix
+from nmt_cli.text.alignment import AlignmentMatrix, Link
 from nmt_cli.text.edits import Edits, Span
 
 
@@ -28,13 +28,13 @@ class Alignment:
     """The span of each unit in the target text; they overlap where a change has joined units."""
     weights: NDArray[np.floating] | None
     """Attention (target units, source units and `</s>`); None where it would be too large."""
-    aligned: tuple[int, ...] = ()
+    aligned_units: tuple[int, ...] = ()
     """Index of the source unit that each target unit is aligned to most, -1 for none; empty if there are weights."""
-    num_shown: int = 0
+    num_copied: int = 0
     """Units at the end that the model has not read, but that were copied from the source; each is aligned to itself."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
+    def concatenate(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
         """Return the alignment of a source whose parts were translated one by one.
 
         It has weights if all parts have them.
@@ -51,11 +51,11 @@ class Alignment:
         )
         column = row = 0
         if any(part.weights is None for part in parts):
-            aligned: list[int] = []
+            aligned_units: list[int] = []
             for part in parts:
-                aligned += [unit + column if unit >= 0 else -1 for unit in part._hard()]
+                aligned_units += [unit + column if unit >= 0 else -1 for unit in part._hard_alignment()]
                 column += len(part.source)
-            return cls(source, target, None, tuple(aligned))
+            return cls(source, target, None, tuple(aligned_units))
         weights = np.zeros((len(target), len(source) + 1), np.float32)
         for part in parts:
             assert part.weights is not None
@@ -69,9 +69,9 @@ class Alignment:
         """Return this alignment between words, given by their spans, with links for weights to save memory."""
         return Alignment(tuple(source), tuple(target), None, tuple(self.aligned_to(source, target)))
 
-    def _hard(self) -> Sequence[int]:
+    def _hard_alignment(self) -> Sequence[int]:
         if self.weights is None:
-            return self.aligned
+            return self.aligned_units
         own = self.weights[:, :-1]
         return [int(row.argmax()) if row.any() else -1 for row in own]
 
@@ -86,20 +86,20 @@ class Alignment:
         """
         sources, targets = tuple(source.new_spans(self.source)), tuple(target.new_spans(self.target))
         if not inserted:
-            return Alignment(sources, targets, self.weights, self.aligned, self.num_shown)
+            return Alignment(sources, targets, self.weights, self.aligned_units, self.num_copied)
         num_own, num_new = len(sources), len(inserted)
         sources += tuple(origin for origin, _ in inserted)
         targets += tuple(place for _, place in inserted)
         if self.weights is None:
-            aligned = (*self.aligned, *range(num_own, num_own + num_new))
-            return Alignment(sources, targets, None, aligned, self.num_shown + num_new)
+            aligned_units = (*self.aligned_units, *range(num_own, num_own + num_new))
+            return Alignment(sources, targets, None, aligned_units, self.num_copied + num_new)
         weights = np.zeros((len(targets), len(sources) + 1))
         weights[:-num_new, :num_own] = self.weights[:, :-1]
         weights[:-num_new, -1] = self.weights[:, -1]
         weights[-num_new:, num_own : num_own + num_new] = np.eye(num_new)
-        return Alignment(sources, targets, weights, (), self.num_shown + num_new)
+        return Alignment(sources, targets, weights, (), self.num_copied + num_new)
 
-    def between(self, source: Sequence[Span], target: Sequence[Span]) -> Matrix:
+    def word_weights(self, source: Sequence[Span], target: Sequence[Span]) -> AlignmentMatrix:
         """Return the attention between words (target words, source words and `</s>`).
 
         The words are given by their spans, from left to right. Weights are summed over source units and averaged over
@@ -107,7 +107,7 @@ class Alignment:
         belongs to the word before it. A unit that was copied from the source counts only in a target word that has none
         of the other units.
         """
-        columns = np.array([*words_of(self.source, source), len(source)])
+        columns = np.array([*word_indices(self.source, source), len(source)])
         rows = np.array(self._rows(target), dtype=int)
         weights = self._weights()
         by_source = np.zeros((len(rows), len(source) + 1))
@@ -121,11 +121,11 @@ class Alignment:
     def aligned_to(self, source: Sequence[Span], target: Sequence[Span]) -> list[int]:
         """Return the index of the source word that each target word is aligned to most; -1 for none."""
         if self.weights is not None:
-            weights = self.between(source, target)[:, :-1]
+            weights = self.word_weights(source, target)[:, :-1]
             return [int(row.argmax()) if row.any() else -1 for row in weights]
-        columns, rows = words_of(self.source, source), self._rows(target)
+        columns, rows = word_indices(self.source, source), self._rows(target)
         found: list[Counter[int]] = [Counter() for _ in target]
-        for row, unit in zip(rows, self.aligned, strict=True):
+        for row, unit in zip(rows, self.aligned_units, strict=True):
             if row < len(target) and unit >= 0 and columns[unit] < len(source):
                 found[row][columns[unit]] += 1
         return [min(own, key=lambda word: (-own[word], word)) if own else -1 for own in found]
@@ -136,8 +136,8 @@ class Alignment:
 
     def _rows(self, target: Sequence[Span]) -> list[int]:
         """Return the index of the word of each target unit; the number of words for a unit that counts in none."""
-        rows = words_of(self.target, target)
-        num_own = len(rows) - self.num_shown
+        rows = word_indices(self.target, target)
+        num_own = len(rows) - self.num_copied
         taken = set(rows[:num_own])
         return [*rows[:num_own], *(len(target) if row in taken else row for row in rows[num_own:])]
 
@@ -145,12 +145,12 @@ class Alignment:
         if self.weights is not None:
             return self.weights
         weights = np.zeros((len(self.target), len(self.source) + 1))
-        for row, unit in enumerate(self.aligned):
+        for row, unit in enumerate(self.aligned_units):
             weights[row, unit] = unit >= 0
         return weights
 
 
-def words_of(units: Sequence[Span], words: Sequence[Span]) -> list[int]:
+def word_indices(units: Sequence[Span], words: Sequence[Span]) -> list[int]:
     """Return the index of the word that each unit belongs to; 0 if there are no words."""
     begins, ends = [begin for begin, _ in words], [end for _, end in words]
     last = max(len(words) - 1, 0)

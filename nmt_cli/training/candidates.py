@@ -15,14 +15,14 @@ import math
 import torch
 from torch import Tensor
 
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.ops.cross_entropy import Candidates
 
-COVERAGE = 0.95
+FREQUENT_COVERAGE = 0.95
 """Share of the target pieces of a training text that the frequent pieces make up; these are always candidates."""
-DRAWN_SHARE = 0.1
+SAMPLED_SHARE = 0.1
 """Share of the other pieces (neither frequent nor in the batch) that are drawn for an update."""
-LEAST_SMOOTHING = 1e-3
+MIN_SMOOTHING = 1e-3
 """Least label smoothing in `log_frequencies`, so that pieces which are never a target get some probability."""
 
 
@@ -33,7 +33,7 @@ class CandidateSampler:
         """Prepare from the frequency (V) of each piece in the targets of the training text."""
         by_frequency_V = counts_V.argsort(descending=True, stable=True)
         so_far_V = counts_V[by_frequency_V].double().cumsum(dim=0)
-        num_frequent = 1 + int((so_far_V < COVERAGE * so_far_V[-1]).sum())
+        num_frequent = 1 + int((so_far_V < FREQUENT_COVERAGE * so_far_V[-1]).sum())
         self._is_frequent_V = torch.zeros(len(counts_V), dtype=torch.bool)
         self._is_frequent_V[by_frequency_V[:num_frequent]] = True
 
@@ -43,7 +43,7 @@ class CandidateSampler:
         is_certain_V = self._is_frequent_V.clone()
         is_certain_V[targets_N] = True
         certain, others = is_certain_V.nonzero().flatten(), (~is_certain_V).nonzero().flatten()
-        drawn = others[noise.order(len(others))[: math.ceil(DRAWN_SHARE * len(others))]]
+        drawn = others[noise.permutation(len(others))[: math.ceil(SAMPLED_SHARE * len(others))]]
         log_weights_C = torch.zeros(len(certain) + len(drawn))
         if len(drawn):
             log_weights_C[len(certain) :] = math.log(len(others) / len(drawn))
@@ -58,7 +58,7 @@ def log_frequencies(counts_V: Tensor, smoothing: float) -> Tensor:
     A softmax with this bias alone predicts each piece as often as it occurs. Without it, a training would learn only
     slowly that the pieces which are seldom drawn are rare.
     """
-    smoothing = max(smoothing, LEAST_SMOOTHING)
+    smoothing = max(smoothing, MIN_SMOOTHING)
     share_V = (1.0 - smoothing) * counts_V.double() / counts_V.sum() + smoothing / len(counts_V)
     log_V = share_V.log()
     return (log_V - log_V.mean()).float()

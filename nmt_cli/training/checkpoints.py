@@ -21,7 +21,7 @@ from nmt_cli.version import __version__
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-FORMAT = 1
+FORMAT_VERSION = 1
 Result = TypeVar("Result")
 MAX_DIGITS = 18
 """Most digits of a step's number. Python does not read a number of thousands of digits."""
@@ -40,13 +40,13 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tensor] | None = None) -> None:
+def load_parameters(model: nn.Module, path: Path, *, replacements: Mapping[str, Tensor] | None = None) -> None:
     """Replace the model's parameters with the tensors of `path`.
 
     Args:
         model: its parameters may be on torch's device `meta`, without memory.
         path: a file of tensors.
-        replaced: tensors that take the place of tensors of the same name in the file.
+        replacements: tensors that take the place of tensors of the same name in the file.
 
     Raises:
         ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
@@ -54,7 +54,7 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
     import torch
     from torch import nn
 
-    tensors = {**read_tensors(path), **(replaced or {})}
+    tensors = {**read_tensors(path), **(replacements or {})}
     parameters = dict(model.named_parameters())
     for name in [*parameters, *tensors]:
         if name not in tensors:
@@ -94,13 +94,13 @@ class Snapshot:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def sign(metric: str) -> float:
+def metric_sign(metric: str) -> float:
     """Return -1 if a lower value of a metric is better (loss, perplexity), else 1 (BLEU, chrF)."""
     return -1.0 if metric.startswith(("loss", "perplexity")) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedCheckpoint:
     """A checkpoint that is kept for its score: step, name of the metric, and score."""
 
     step: int
@@ -113,11 +113,11 @@ class Index:
     """The content of `index.json`: which checkpoints are the last, the best and the newest."""
 
     last: int | None = None
-    best: tuple[Ranked, ...] = ()
+    best: tuple[RankedCheckpoint, ...] = ()
     """Checkpoints that are kept for their scores, best first."""
     recent: tuple[int, ...] = ()
     """Steps of checkpoints that are kept because they are recent, newest first."""
-    finished: str | None = None
+    finish_reason: str | None = None
     """Why training ended, or None while it has not."""
 
     @property
@@ -145,17 +145,19 @@ class Checkpoints:
         try:
             values = read_json(self._index_path)
         except ModelError as error:
-            raise ModelError(f"{error}. {self._way_out()}") from error
+            raise ModelError(f"{error}. {self._recovery_advice()}") from error
         _check_format(values, self._index_path)
         try:
-            last, finished = values["last"], values.get("finished")
-            best = tuple(Ranked(int(b["step"]), str(b["metric"]), float(b["value"])) for b in values["best"])
+            last, finish_reason = values["last"], values.get("finished")
+            best = tuple(RankedCheckpoint(int(b["step"]), str(b["metric"]), float(b["value"])) for b in values["best"])
             recent = tuple(int(step) for step in values["recent"])
-            return Index(None if last is None else int(last), best, recent, None if finished is None else str(finished))
+            return Index(
+                None if last is None else int(last), best, recent, None if finish_reason is None else str(finish_reason)
+            )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ModelError(f"{self._index_path}: is damaged. {self._way_out()}") from error
+            raise ModelError(f"{self._index_path}: is damaged. {self._recovery_advice()}") from error
 
-    def _way_out(self) -> str:
+    def _recovery_advice(self) -> str:
         """Return advice for a user whose `index.json` is damaged."""
         names = self.names()
         return "Restore it from a backup" + (
@@ -165,10 +167,10 @@ class Checkpoints:
     def write_index(self, index: Index) -> None:
         """Replace `index.json`; after that, `prune` may remove checkpoints that it does not name."""
         best = [{"step": b.step, "metric": b.metric, "value": b.value} for b in index.best]
-        values = {"format": FORMAT, "last": index.last, "best": best, "recent": list(index.recent)}
-        write_json(self._index_path, {**values, "finished": index.finished})
+        values = {"format": FORMAT_VERSION, "last": index.last, "best": best, "recent": list(index.recent)}
+        write_json(self._index_path, {**values, "finished": index.finish_reason})
 
-    def retried(self, read: Callable[[], Result]) -> Result:
+    def retry_read(self, read: Callable[[], Result]) -> Result:
         """Return `read()`, which finds checkpoints by the index and opens them.
 
         A running training may write a new index and remove these checkpoints in between. So if `read` raises
@@ -276,7 +278,7 @@ class Checkpoints:
         if snapshot.trainer:
             save_tensors(snapshot.trainer, directory / TRAINER_FILE)
         meta = {
-            "format": FORMAT,
+            "format": FORMAT_VERSION,
             "nmt": __version__,
             "step": snapshot.step,
             "tokenizers": dict(tokenizers),
@@ -322,7 +324,7 @@ def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[s
     meta_path = path / META_FILE
     meta = {"metrics": {}, "shapes": {}} | read_json(meta_path)
     _check_format(meta, meta_path)
-    if not (_is_of(meta["metrics"], (int, float)) and _is_of(meta["shapes"], list)):
+    if not (_is_dict_of(meta["metrics"], (int, float)) and _is_dict_of(meta["shapes"], list)):
         raise ModelError(f"{meta_path}: is damaged: metrics must be numbers, and shapes lists of them")
     if not all(type(size) is int for shape in meta["shapes"].values() for size in shape):
         raise ModelError(f"{meta_path}: is damaged: a shape is a list of whole numbers")
@@ -333,7 +335,7 @@ def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[s
     return meta
 
 
-def _is_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
+def _is_dict_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
     return isinstance(values, dict) and all(isinstance(value, kinds) for value in values.values())
 
 
@@ -347,7 +349,7 @@ def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in read_tensors(path / TRAINER_FILE).items()}
 
 
-def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
+def average_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of the weights of several checkpoints, by parameter name, summed in float64.
 
     Raises:
@@ -365,9 +367,9 @@ def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 def _check_format(values: Mapping[str, Any], path: Path) -> None:
     found = values.get("format")
-    if found == FORMAT:
+    if found == FORMAT_VERSION:
         return
     if not isinstance(found, int):
         raise ModelError(f"{path}: has format version {found!r}, which no nmt writes; restore it from a backup")
-    advice = "update nmt" if found > FORMAT else "use the nmt that wrote it"
-    raise ModelError(f"{path}: has format version {found}, this program reads {FORMAT}; {advice}")
+    advice = "update nmt" if found > FORMAT_VERSION else "use the nmt that wrote it"
+    raise ModelError(f"{path}: has format version {found}, this program reads {FORMAT_VERSION}; {advice}")

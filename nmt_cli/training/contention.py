@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import format_count, warn
 from nmt_cli.system.processors import Usage
 
 WINDOW_SECONDS = 30.0
 """Seconds of training over which a speed is measured."""
-SLOW = 0.65
+SLOW_SPEED_SHARE = 0.65
 """A speed below this share of the best speed is slow. Next to one busy program, two threads on two processors reach 0.3
 to 0.5 of the best speed."""
-LEAST_TAKEN = 0.4
+MIN_TAKEN_PROCESSORS = 0.4
 """Least number of processors that other programs must use to be named as the cause."""
 PATIENCE = 2
 """Slow windows in a row after which the warning is given."""
@@ -55,10 +55,12 @@ class ContentionMonitor:
         if before is None or now is None:
             return
         taken = max(
-            0.0, (now.everybody - before.everybody - now.own + before.own) / max(1e-9, now.clock - before.clock)
+            0.0,
+            (now.total_seconds - before.total_seconds - now.process_seconds + before.process_seconds)
+            / max(1e-9, now.clock - before.clock),
         )
-        is_crowded = taken >= LEAST_TAKEN and taken + self._num_threads > self._num_processors
-        self._slow_in_a_row = self._slow_in_a_row + 1 if speed < SLOW * self._best and is_crowded else 0
+        is_crowded = taken >= MIN_TAKEN_PROCESSORS and taken + self._num_threads > self._num_processors
+        self._slow_in_a_row = self._slow_in_a_row + 1 if speed < SLOW_SPEED_SHARE * self._best and is_crowded else 0
         self._best = max(self._best, speed)
         if self._slow_in_a_row == PATIENCE:
             self._is_over = True
@@ -67,7 +69,7 @@ class ContentionMonitor:
     def _message(self, speed: float, taken: float) -> str:
         found = (
             f"training makes {speed:,.0f} pieces/s now, after {self._best:,.0f} before, because other programs use "
-            f"{taken:.1f} of the {counted(self._num_processors, 'processor')}"
+            f"{taken:.1f} of the {format_count(self._num_processors, 'processor')}"
         )
         if self._num_threads == 1:
             return f"{found}. End them, or wait until they end"

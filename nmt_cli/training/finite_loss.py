@@ -22,11 +22,11 @@ class FiniteLossCheck:
         self._batch: Batch | None = None
         self._known: bool | None = None
 
-    def forget(self, batch: Batch) -> None:
+    def reset(self, batch: Batch) -> None:
         """Forget the last result, because an update changes the weights; the next check uses `batch`, a local batch."""
         self._batch, self._known = batch, None
 
-    def fail(self) -> None:
+    def record_failure(self) -> None:
         """Record that the loss of the current weights is not finite, as a validation has found."""
         self._known = False
 
@@ -38,10 +38,10 @@ class FiniteLossCheck:
     def __call__(self, step: int) -> bool:
         """Return True if the loss is finite with both the averaged and the raw weights; if not, warn.
 
-        The loss is computed once; later calls return the same result until `forget` is called.
+        The loss is computed once; later calls return the same result until `reset` is called.
         """
         if self._known is None:
-            with self._weights.averaged():
+            with self._weights.use_average():
                 translates = self._is_finite()
             goes_on = self._weights.average is None or self._is_finite()
             self._known = translates and goes_on
@@ -57,5 +57,5 @@ class FiniteLossCheck:
         assert self._batch is not None
         parts = -(-self._batch.num_sentences // MAX_SENTENCES)
         nll, _ = evaluate_nll(self._weights.model, self._batch.split(parts)[0])
-        (num_broken,) = self._world.sums(not math.isfinite(nll))
+        (num_broken,) = self._world.all_sum(not math.isfinite(nll))
         return not num_broken

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt_cli.data.batch import Batch
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE, cross_entropy, negative_log_likelihood
 from nmt_cli.training.candidates import CandidateSampler
@@ -59,7 +59,7 @@ class TranslationLoss:
         with weight zero, and the softmax is never sampled.
         """
         memory = model.encode(batch.source_BS, batch.source_valid_BS, noise)
-        decoded = model.decode(batch.inputs_BT, memory, model.start(memory), noise)
+        decoded = model.decode(batch.inputs_BT, memory, model.initial_state(memory), noise)
         readout_BTR, targets_BT, valid_BT = decoded.readout_BTR, batch.outputs_BT, batch.target_valid_BT
         weight_VR, bias_V = model.output_weight, model.output_bias
         if fixed_shapes:
@@ -84,7 +84,7 @@ class TranslationLoss:
 def evaluate_nll(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
     """Return the negative log-likelihood of a batch, a sum in nats, and its number of target pieces with </s>."""
     memory = model.encode(batch.source_BS, batch.source_valid_BS)
-    decoded = model.decode(batch.inputs_BT, memory, model.start(memory))
+    decoded = model.decode(batch.inputs_BT, memory, model.initial_state(memory))
     readout_NR = decoded.readout_BTR[batch.target_valid_BT]
     targets_N = batch.outputs_BT[batch.target_valid_BT]
     nll = 0.0

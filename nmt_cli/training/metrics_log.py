@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.files import atomic_path, full_disk_names, sync
+from nmt_cli.system.files import atomic_path, name_full_disk, sync
 
 
 class MetricsLog:
@@ -48,9 +48,9 @@ class MetricsLog:
         """Append one record; numbers that are not finite are written as null."""
         if self._path is None:
             return
-        with full_disk_names(self._path), self._path.open("a", encoding="utf-8") as file:
+        with name_full_disk(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(_record(event, step, values))
-        self._show(event, step, values)
+        self._write_tensorboard(event, step, values)
 
     def write_before(self, later: str, event: str, step: int, **values: Any) -> None:
         """Insert a record before the record of the event `later` at the same step, or at the end if there is none.
@@ -65,9 +65,9 @@ class MetricsLog:
         kept.insert(events.index((later, step)), _record(event, step, values))
         with atomic_path(self._path) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
-        self._show(event, step, values)
+        self._write_tensorboard(event, step, values)
 
-    def _show(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+    def _write_tensorboard(self, event: str, step: int, values: Mapping[str, Any]) -> None:
         """Write the finite values to TensorBoard, if it is on."""
         if self._writer is not None:
             for key, value in values.items():

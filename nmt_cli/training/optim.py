@@ -29,16 +29,20 @@ def build_optimizer(
     common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     match name:
         case "adam":
-            return _plain(torch.optim.Adam)(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+            return _without_compiler(torch.optim.Adam)(
+                parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common
+            )
         case "adamw":
-            return _plain(torch.optim.AdamW)(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+            return _without_compiler(torch.optim.AdamW)(
+                parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common
+            )
         case "adadelta":
-            return _plain(torch.optim.Adadelta)(parameters, rho=rho, eps=epsilon or 1e-6, **common)
+            return _without_compiler(torch.optim.Adadelta)(parameters, rho=rho, eps=epsilon or 1e-6, **common)
         case _:
-            return _plain(torch.optim.SGD)(parameters, momentum=momentum, **common)
+            return _without_compiler(torch.optim.SGD)(parameters, momentum=momentum, **common)
 
 
-def _plain(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+def _without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
     """Return a subclass of an optimizer that works without importing torch's compiler, which takes seconds.
 
     torch wraps some methods, which imports the compiler, to exclude them from compilation. The subclass has these
@@ -91,8 +95,8 @@ class Schedule:
     warmup_steps: int = 0
     final: float = 0.0
 
-    def rate(self, step: int, done: float) -> float:
-        """Return the learning rate of update `step` (from 1); `done` in [0, 1] is the share of the training before it.
+    def rate(self, step: int, progress: float) -> float:
+        """Return the learning rate of update `step` (from 1); `progress` in [0, 1] is how much of the training is over.
 
         After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
         2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.
@@ -100,15 +104,15 @@ class Schedule:
         if step < self.warmup_steps:
             return self.peak * step / self.warmup_steps
         if self.warmup_steps and step > 1:  # the share of the warm-up: as updates pass, so does the training
-            warmed = min(done, done * self.warmup_steps / (step - 1))
-            done = (done - warmed) / (1.0 - warmed) if warmed < 1.0 else 1.0
+            warmed = min(progress, progress * self.warmup_steps / (step - 1))
+            progress = (progress - warmed) / (1.0 - warmed) if warmed < 1.0 else 1.0
         match self.kind:
             case "inverse_sqrt":
                 return self.peak * math.sqrt(max(1, self.warmup_steps) / step)
             case "linear":
-                return self.final + (self.peak - self.final) * (1.0 - done)
+                return self.final + (self.peak - self.final) * (1.0 - progress)
             case "cosine":
-                return self.final + (self.peak - self.final) * 0.5 * (1.0 + math.cos(math.pi * done))
+                return self.final + (self.peak - self.final) * 0.5 * (1.0 + math.cos(math.pi * progress))
             case _:
                 return self.peak
 

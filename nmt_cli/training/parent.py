@@ -17,24 +17,24 @@ from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_tensors
 from nmt_cli.training.checkpoints import load_parameters, parameters_of
 
-SOURCE_ROWS = ("source_embedding",)
-TARGET_ROWS = ("target_embedding", "output_weight", "output_bias")
+SOURCE_VOCAB_PARAMETERS = ("source_embedding",)
+TARGET_VOCAB_PARAMETERS = ("target_embedding", "output_weight", "output_bias")
 """Parameters with one row for each piece of a side; a tied embedding has the name of the source side."""
 
 
-class SharedPieces(NamedTuple):
+class SharedPieceCounts(NamedTuple):
     """Numbers of pieces of a child: those that it shares with its parent (`source`, `target`), and all of them
-    (`of_source`, `of_target`)."""
+    (`num_source_pieces`, `num_target_pieces`)."""
 
     source: int
     target: int
-    of_source: int
-    of_target: int
+    num_source_pieces: int
+    num_target_pieces: int
 
 
 def load_parent(
     model: nn.Module, path: Path, *, pieces: Sequence[Sequence[str]], parent_pieces: Sequence[Sequence[str]]
-) -> SharedPieces:
+) -> SharedPieceCounts:
     """Copy a parent's parameters into `model`, whose vocabulary may differ; return how many pieces they share.
 
     Recurrent and attention weights are copied whole. Of embeddings and of the output layer, the rows of pieces that
@@ -54,33 +54,33 @@ def load_parent(
     tensors = dict(read_tensors(path))
     merged: dict[str, Tensor] = {}
     for name, first in parameters_of(model).items():
-        if name in SOURCE_ROWS + TARGET_ROWS and name in tensors:
-            side = name in TARGET_ROWS
-            (ours, theirs), num_pieces = rows[side], len(parent_pieces[side])
+        if name in SOURCE_VOCAB_PARAMETERS + TARGET_VOCAB_PARAMETERS and name in tensors:
+            side = name in TARGET_VOCAB_PARAMETERS
+            (child_rows, parent_rows), num_pieces = rows[side], len(parent_pieces[side])
             if tensors[name].shape[:1] != (num_pieces,):
                 raise ModelError(
                     f"{path}: {name} has the shape {list(tensors[name].shape)}, but the tokenizer of this run has "
                     f"{num_pieces:,} pieces; the model is damaged"
                 )
-            merged[name] = _with_rows(first, tensors[name], ours, theirs)
-    load_parameters(model, path, replaced=merged)
-    return SharedPieces(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
+            merged[name] = _copy_rows(first, tensors[name], child_rows, parent_rows)
+    load_parameters(model, path, replacements=merged)
+    return SharedPieceCounts(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
 
 
 def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[list[int], list[int]]:
     """Return the rows of the pieces that both vocabularies have: in the child, and in the parent."""
-    theirs: Mapping[str, int] = {piece: row for row, piece in enumerate(parent_pieces)}
-    ours = [row for row, piece in enumerate(pieces) if piece in theirs]
-    return ours, [theirs[pieces[row]] for row in ours]
+    parent_rows: Mapping[str, int] = {piece: row for row, piece in enumerate(parent_pieces)}
+    child_rows = [row for row, piece in enumerate(pieces) if piece in parent_rows]
+    return child_rows, [parent_rows[pieces[row]] for row in child_rows]
 
 
-def _with_rows(first: Tensor, parent: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
-    """Return a copy of `first` (V, ...) with its rows `ours` from the rows `theirs` of `parent` (W, ...).
+def _copy_rows(first: Tensor, parent: Tensor, child_rows: Sequence[int], parent_rows: Sequence[int]) -> Tensor:
+    """Return a copy of `first` (V, ...) with its rows `child_rows` from the rows `parent_rows` of `parent` (W, ...).
 
     If they do not fit, return `parent` itself, for `load_parameters` to refuse.
     """
     if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32:
         return parent  # whose sizes are refused with the others
     merged = first.clone()
-    merged[list(ours)] = parent[list(theirs)]
+    merged[list(child_rows)] = parent[list(parent_rows)]
     return merged

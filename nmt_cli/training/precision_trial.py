@@ -21,22 +21,22 @@ from nmt_cli.model.cells import InputProjection
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE
 from nmt_cli.ops.loop_product import LoopModule
-from nmt_cli.ops.matmul import matmul, summed_outer
-from nmt_cli.training.trials import Clock, alternated
+from nmt_cli.ops.matmul import matmul, sum_of_outer_products
+from nmt_cli.training.trials import Clock, time_alternately
 
-SECONDS = 0.7
+MAX_TRIAL_SECONDS = 0.7
 """Seconds after which no further round of trials begins."""
-OPERATIONS = 1e9
+MAX_TRIAL_OPERATIONS = 1e9
 """Approximate most multiplications and additions of one trial; of a product that needs more, a part is timed."""
-MOST_ROWS = 512
+MAX_TRIAL_ROWS = 512
 """Most rows of a trial; more would not change how the precisions compare."""
 BF16_GAIN = 1.15
 """bf16 is chosen if its products are at least this many times as fast. The products are only a part of an update, so a
 smaller gain would not be noticed, and fp32 is more exact."""
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-class Product(NamedTuple):
+class MatmulShape(NamedTuple):
     """Sizes of a product of rows with a matrix."""
 
     num_rows: int
@@ -48,15 +48,15 @@ class Product(NamedTuple):
         """Number of multiplications: rows x inputs x outputs."""
         return self.num_rows * self.num_inputs * self.num_outputs
 
-    def affordable(self) -> Product:
-        """Return the product, or a part of it that a trial of about `OPERATIONS` can afford.
+    def limit_size(self) -> MatmulShape:
+        """Return the product, or a part of it that a trial of about `MAX_TRIAL_OPERATIONS` can afford.
 
-        The part has fewer outputs rather than few rows (at most `MOST_ROWS`): with few rows the processor waits for
-        memory, in fp32 twice as long.
+        The part has fewer outputs rather than few rows (at most `MAX_TRIAL_ROWS`): with few rows the processor waits
+        for memory, in fp32 twice as long.
         """
-        num_rows = min(self.num_rows, MOST_ROWS)
-        most = max(1, round(OPERATIONS / (6 * num_rows * self.num_inputs)))
-        return Product(num_rows, self.num_inputs, min(self.num_outputs, most))
+        num_rows = min(self.num_rows, MAX_TRIAL_ROWS)
+        most = max(1, round(MAX_TRIAL_OPERATIONS / (6 * num_rows * self.num_inputs)))
+        return MatmulShape(num_rows, self.num_inputs, min(self.num_outputs, most))
 
 
 class PrecisionTimes(NamedTuple):
@@ -66,21 +66,21 @@ class PrecisionTimes(NamedTuple):
     bf16: float
 
     @property
-    def takes_bf16(self) -> bool:
+    def is_bf16_faster(self) -> bool:
         """True if the products in bf16 are at least `BF16_GAIN` times as fast."""
         return self.fp32 >= BF16_GAIN * self.bf16
 
 
-def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:
+def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[MatmulShape, float]:
     """Return the matrix products of the forward pass of an update, each with the number of times it is computed.
 
     A recurrent matrix multiplies the rows of one step at a time, other matrices the rows of all steps. A product that
     is too large for a trial is replaced by a part of it, whose number is increased in proportion.
     """
-    counts: dict[Product, float] = defaultdict(float)
+    counts: dict[MatmulShape, float] = defaultdict(float)
     for sizes in _matrices(model, num_sentences, num_tokens):
         if 0 not in sizes:  # without attention there is no context
-            whole, part = Product(*sizes), Product(*sizes).affordable()
+            whole, part = MatmulShape(*sizes), MatmulShape(*sizes).limit_size()
             counts[part] += num_tokens / whole.num_rows * whole.size / part.size
     return dict(counts)
 
@@ -98,17 +98,19 @@ def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[t
     yield min(num_tokens, ROWS_AT_ONCE), num_units, num_pieces
 
 
-def timed(model: Seq2Seq, num_sentences: int, num_tokens: int, *, clock: Clock = time.perf_counter) -> PrecisionTimes:
+def time_products(
+    model: Seq2Seq, num_sentences: int, num_tokens: int, *, clock: Clock = time.perf_counter
+) -> PrecisionTimes:
     """Return the seconds of all matrix products of an update on the CPU in each precision, from the fastest trial of
     each product."""
     counts = products_of(model, num_sentences, num_tokens)
-    ways = {(product, name): _trial(product, dtype) for product in counts for name, dtype in TYPES.items()}
-    best = {way: min(times) for way, times in alternated(ways, seconds=SECONDS, clock=clock).items()}
-    sums = {name: sum(count * best[product, name] for product, count in counts.items()) for name in TYPES}
+    ways = {(product, name): _trial(product, dtype) for product in counts for name, dtype in DTYPES.items()}
+    best = {way: min(times) for way, times in time_alternately(ways, seconds=MAX_TRIAL_SECONDS, clock=clock).items()}
+    sums = {name: sum(count * best[product, name] for product, count in counts.items()) for name in DTYPES}
     return PrecisionTimes(**sums)
 
 
-def _trial(product: Product, dtype: torch.dtype) -> Callable[[], object]:
+def _trial(product: MatmulShape, dtype: torch.dtype) -> Callable[[], object]:
     """Return a function that computes the product and both of its gradients, as an update does."""
     num_rows, num_inputs, num_outputs = product
     # Not random: the global generator belongs to the training. Not zero: some processors are faster with zeros.
@@ -123,4 +125,4 @@ def _trial(product: Product, dtype: torch.dtype) -> Callable[[], object]:
 def _multiply(rows_NI: Tensor, weight_IO: Tensor, gradient_NO: Tensor) -> None:
     matmul(rows_NI, weight_IO)
     matmul(gradient_NO, weight_IO.t())
-    summed_outer(rows_NI, gradient_NO)
+    sum_of_outer_products(rows_NI, gradient_NO)

@@ -14,11 +14,11 @@ from nmt_cli.training.checkpoints import (
     PROGRESS_FILE,
     Checkpoints,
     Index,
-    Ranked,
+    RankedCheckpoint,
     Snapshot,
+    metric_sign,
     read_meta,
     read_progress,
-    sign,
 )
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
@@ -65,7 +65,7 @@ class Recovery:
 
     # Going back ---------------------------------------------------------------------------------------------------
 
-    def restored(self) -> TrainingState:
+    def restore(self) -> TrainingState:
         """Restore the last checkpoint and return its state; if there is no checkpoint, return the first state.
 
         If the last checkpoint is damaged, the newest whole one is restored, with a warning.
@@ -80,7 +80,7 @@ class Recovery:
         for step in index.steps:
             try:
                 meta = read_meta(self._checkpoints.path_of(step), self._tokenizers)
-                state = self._restored(step)
+                state = self._restore_step(step)
             except UnreadableError as error:  # it may be whole, and going on from an older one would remove it
                 raise ModelError(
                     f"{error}. Run the command again when it can be read. To go on from an older checkpoint, move "
@@ -100,7 +100,7 @@ class Recovery:
         self._saved_step, self._saved_is_validated = step, bool(meta["metrics"]) or state.validated_step == step
         return state
 
-    def _restored(self, step: int) -> TrainingState:
+    def _restore_step(self, step: int) -> TrainingState:
         path, first = self._checkpoints.path_of(step), self.first
         state = _state_at(path)
         self._weights.restore(path)
@@ -119,15 +119,15 @@ class Recovery:
         agreed on the step: a process that cannot read a file must not discard it.
         """
         step = state.step
-        is_end = self._stopping.reached(state) is not None
+        is_end = self._stopping.stop_reason(state) is not None
         is_due = is_end or self._intervals.is_due(step)
         self._passing_step = None if is_due else step
         passing = {"checkpoint": is_due, "train": is_end or self._intervals.is_logged(step)}
         self._metrics.truncate(step, without={event for event, stays in passing.items() if not stays})
         if self._checkpoints.index().last not in (None, step):
-            self._leave_branch(step)
+            self._remove_later_checkpoints(step)
 
-    def rewound(self, before: TrainingState) -> TrainingState:
+    def rewind(self, before: TrainingState) -> TrainingState:
         """Restore an earlier checkpoint after a divergence; return its state, with a lower learning rate.
 
         This is the newest usable checkpoint that an uninterrupted run would have too, so that a run that was killed or
@@ -137,11 +137,11 @@ class Recovery:
             DivergenceError: rewinds are off, there is no checkpoint, or there were `MAX_REWINDS` rewinds already.
         """
         # The first process decides for all: a file system may show another one an older index.
-        step, *_ = self._world.gathered(
-            self._world.agreed(lambda: self._step_to_go_back_to(before) if self._world.is_primary else None)
+        step, *_ = self._world.all_gather(
+            self._world.run_in_all(lambda: self._rewind_step(before) if self._world.is_primary else None)
         )
-        state = self._world.agreed(lambda: self._restored(step))
-        kept = self._leave_branch(step)
+        state = self._world.run_in_all(lambda: self._restore_step(step))
+        kept = self._remove_later_checkpoints(step)
         self._saved_step = step
         self._saved_is_validated = state.validated_step == step
         if self._world.is_primary:
@@ -150,12 +150,12 @@ class Recovery:
         state = replace(state, skipped_in_a_row=0, rewinds=before.rewinds + 1, rate_factor=rate_factor)
         self._metrics.truncate(state.step)
         warn(
-            f"{self._diverged(before)}; going back to update {state.step} with "
+            f"{self._divergence_message(before)}; going back to update {state.step} with "
             f"{state.rate_factor:g} times the learning rate (rewind {state.rewinds} of at most {MAX_REWINDS})"
         )
         return state
 
-    def _step_to_go_back_to(self, before: TrainingState) -> int:
+    def _rewind_step(self, before: TrainingState) -> int:
         steps = self._checkpoints.index().steps
         if not self._rewinds:
             raise self.divergence(before)
@@ -179,18 +179,18 @@ class Recovery:
                 f"train again in another model_dir {advice}. To start from the last good weights (update {step}), set "
                 f"training.init_from to {run}"
             )
-        return DivergenceError(f"{self._diverged(state)}{when}; {how}")
+        return DivergenceError(f"{self._divergence_message(state)}{when}; {how}")
 
-    def _diverged(self, state: TrainingState) -> str:
+    def _divergence_message(self, state: TrainingState) -> str:
         """Return the first clause of a message: at which update training diverged, and what was not finite."""
-        reason = self._stopping.reached(state)
+        reason = self._stopping.stop_reason(state)
         if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
         else:
             why = f"{reason}, but with weights whose loss is not finite:"
         return f"update {state.step}: {why} training has diverged"
 
-    def interruption(self, step: int) -> str:
+    def interruption_message(self, step: int) -> str:
         """Return a message: the step at which a signal ended the training, and the step from which it continues."""
         if self.is_saved(step):
             return f"interrupted at update {step}, which is saved; run the same command again to resume"
@@ -201,7 +201,7 @@ class Recovery:
             f"to {how}"
         )
 
-    def _leave_branch(self, step: int) -> Index:
+    def _remove_later_checkpoints(self, step: int) -> Index:
         """Remove checkpoints after `step` from the index and return it; training will write these steps again."""
         index = self._checkpoints.index()
         kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
@@ -221,7 +221,7 @@ class Recovery:
 
     def lacks_validation(self, step: int) -> bool:
         """Return True if the checkpoint of a step has no scores on the dev set; the first process decides for all."""
-        self._saved_is_validated, *_ = self._world.gathered(self._saved_is_validated)
+        self._saved_is_validated, *_ = self._world.all_gather(self._saved_is_validated)
         return self.is_saved(step) and not self._saved_is_validated
 
     def save(self, state: TrainingState, loss: float, values: Mapping[str, float]) -> None:
@@ -236,7 +236,7 @@ class Recovery:
         progress = state.to_json()
         if is_new:
             weights = self._weights
-            snapshot = Snapshot(state.step, weights.translating(), weights.tensors(), progress, values)
+            snapshot = Snapshot(state.step, weights.inference_weights(), weights.tensors(), progress, values)
             self._checkpoints.save(snapshot, self._tokenizers)
             # Before the index: if this is the last act, both are made again.
             self._metrics.write("checkpoint", state.step, loss=loss)
@@ -252,9 +252,9 @@ class Recovery:
         if self._world.is_primary:
             index = self._checkpoints.index()
             self._checkpoints.prune(index)
-            self._checkpoints.write_index(replace(index, finished=reason))
+            self._checkpoints.write_index(replace(index, finish_reason=reason))
 
-    def best_but(self, step: int) -> list[Ranked]:
+    def best_except(self, step: int) -> list[RankedCheckpoint]:
         """Return the best checkpoints except the one of `step`, best first."""
         metric = self._intervals.early_stopping_metric
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
@@ -262,10 +262,10 @@ class Recovery:
     def _index(self, state: TrainingState, values: Mapping[str, float]) -> Index:
         """Return the index after the checkpoint of `state`, with the scores `values` on the dev set, is added."""
         step, metric = state.step, self._intervals.early_stopping_metric
-        best = self.best_but(step)
+        best = self.best_except(step)
         if metric in values:
-            best.append(Ranked(step, metric, values[metric]))
-        best.sort(key=lambda ranked: (-sign(metric) * ranked.value, ranked.step))
+            best.append(RankedCheckpoint(step, metric, values[metric]))
+        best.sort(key=lambda ranked: (-metric_sign(metric) * ranked.value, ranked.step))
         return Index(step, tuple(best[: self._intervals.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:

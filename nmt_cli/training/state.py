@@ -13,13 +13,13 @@ from torch import Tensor
 from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.ops import native
 from nmt_cli.system.errors import ModelError
-from nmt_cli.training.checkpoints import sign
+from nmt_cli.training.checkpoints import metric_sign
 
-ADDED = (
+ADDED_FIELDS = (
     "pool", "rewinds", "path", "text", "accumulate", "validated_step", "num_threads", "configuration",
 )  # fmt: skip
 """Fields that the states of earlier versions lack."""
-REMOVED = ("graphs_failed", "best_step")
+REMOVED_FIELDS = ("graphs_failed", "best_step")
 """Fields that only the states of earlier versions have."""
 
 
@@ -74,7 +74,7 @@ class TrainingState:
         cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int, configuration: str = ""
     ) -> TrainingState:
         """Return the state of a new training; kernels are used if they support the type and device of `parameter`."""
-        path = native.NATIVE if native.takes(parameter) else native.PLAIN
+        path = native.NATIVE if native.has_kernels_for(parameter) else native.PLAIN
         precision, threads = "bf16" if bf16 else "fp32", torch.get_num_threads()
         return cls(
             precision=precision, path=path, text=text, accumulate=accumulate, num_threads=threads,
@@ -114,7 +114,7 @@ class TrainingState:
         After `plateau_patience` validations without a better one, the learning rate is multiplied by `plateau_factor`.
         """
         state = replace(self, validated_step=self.step)
-        if self.best_value is None or sign(metric) * value > sign(metric) * self.best_value:
+        if self.best_value is None or metric_sign(metric) * value > metric_sign(metric) * self.best_value:
             return replace(state, best_value=value, stalled=0, plateau_stalled=0)
         state = replace(state, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
         if state.plateau_stalled >= plateau_patience:
@@ -132,17 +132,17 @@ class TrainingState:
             ModelError: the values do not describe a training; the message names `place`.
         """
         defaults = asdict(cls())
-        values = {key: value for key, value in values.items() if key not in REMOVED}
-        if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
+        values = {key: value for key, value in values.items() if key not in REMOVED_FIELDS}
+        if not set(defaults) - set(ADDED_FIELDS) <= set(values) <= set(defaults):
             raise ModelError(f"{place}: is damaged: it is not the state of a training")
-        values = {key: defaults[key] for key in ADDED} | dict(values)
+        values = {key: defaults[key] for key in ADDED_FIELDS} | dict(values)
         for key, default in defaults.items():
-            if not _fits(values[key], default):
+            if not _has_type_of(values[key], default):
                 raise ModelError(f"{place}: is damaged: {key} is {json.dumps(values[key])}")
         return cls(**values)
 
 
-def _fits(value: Any, default: Any) -> bool:
+def _has_type_of(value: Any, default: Any) -> bool:
     """Return True if `value` has the type of a field with this default; for the default None, it is a number or None.
 
     Whole numbers must be in [0, 2**63).
@@ -166,13 +166,13 @@ class StoppingCriteria:
     patience: int | None
     """Validations in a row without a better value of the early-stopping metric."""
 
-    def done(self, state: TrainingState) -> float:
+    def progress(self, state: TrainingState) -> float:
         """Return the fraction of the training that is done, in [0, 1], by updates or by epochs, whichever is more."""
         by_step = state.step / self.max_steps if self.max_steps else 0.0
         by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
         return min(1.0, max(by_step, by_epoch))
 
-    def reached(self, state: TrainingState) -> str | None:
+    def stop_reason(self, state: TrainingState) -> str | None:
         """Return the reason why training ends at this state, or None."""
         if self.max_steps is not None and state.step >= self.max_steps:
             return f"max_steps {self.max_steps} reached"

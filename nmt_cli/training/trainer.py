@@ -16,7 +16,7 @@ from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.errors import Interrupted, PredictionError
 from nmt_cli.system.signals import SignalDeferrer
-from nmt_cli.training.checkpoints import sign
+from nmt_cli.training.checkpoints import metric_sign
 from nmt_cli.training.contention import ContentionMonitor
 from nmt_cli.training.finite_loss import FiniteLossCheck
 from nmt_cli.training.metrics_log import MetricsLog
@@ -57,7 +57,7 @@ class _Meter:
         log(
             f"update {state.step:,}  epoch {state.epochs_done:.2f}  loss {loss:.3f}  "
             f"perplexity {math.exp(min(loss, 700.0)):.2f}  gradient {self.grad_norm:.2f}  learning rate {rate:.2e}  "
-            f"{self.speed:,.0f} pieces/s  {_duration(seconds_left)} left"
+            f"{self.speed:,.0f} pieces/s  {_format_duration(seconds_left)} left"
         )
         metrics.write(
             "train", state.step, loss=loss, epoch=state.epochs_done, learning_rate=rate, grad_norm=self.grad_norm,
@@ -67,11 +67,11 @@ class _Meter:
 
 
 class Phase(Enum):
-    """The phases of a training: UPDATING until a limit is reached, then ENDING, then FINISHED; from the first two to
-    DIVERGED, and from there back to a checkpoint."""
+    """The phases of a training: UPDATING until a limit is reached, then TERMINATION_SIGNALS, then FINISHED; from the
+    first two to DIVERGED, and from there back to a checkpoint."""
 
     UPDATING = auto()
-    ENDING = auto()
+    TERMINATION_SIGNALS = auto()
     """A limit is reached; the last update is not yet validated and saved."""
     DIVERGED = auto()
     """Too many updates in a row were not finite, or the loss at the end is not."""
@@ -113,8 +113,8 @@ class Trainer:
 
     def restore(self) -> None:
         """Restore weights and state from the last checkpoint, if there is one; raises `ModelError` as
-        `Recovery.restored` does."""
-        self.state = self._recovery.restored()
+        `Recovery.restore` does."""
+        self.state = self._recovery.restore()
 
     # The loop -----------------------------------------------------------------------------------------------------
 
@@ -138,21 +138,23 @@ class Trainer:
             self._signals.listening(),
             Progress("training", total=total, initial=self.state.step, unit="update") as bar,
         ):
-            self._make_up_validation()
+            self._run_missed_validation()
             phase = self._begin()
             while phase is not Phase.FINISHED:
                 match phase:
                     case Phase.UPDATING:
                         phase = self._update(bar)
-                    case Phase.ENDING:
+                    case Phase.TERMINATION_SIGNALS:
                         phase = self._end()
                     case Phase.DIVERGED:
-                        phase = self._go_back(bar)
-            reason = self._stopping.reached(self.state)
+                        phase = self._rewind(bar)
+            reason = self._stopping.stop_reason(self.state)
             assert reason is not None
-            (num_signals,) = self._world.sums(bool(self._signals.received))
+            (num_signals,) = self._world.all_sum(bool(self._signals.received))
             if num_signals:
-                raise self._interrupted(f"interrupted after the last update ({self.state.step}, {reason}); it is saved")
+                raise self._interruption_error(
+                    f"interrupted after the last update ({self.state.step}, {reason}); it is saved"
+                )
         return reason
 
     def finish(self, reason: str) -> None:
@@ -162,10 +164,10 @@ class Trainer:
     # The phases ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> Phase:
-        """Start drawing batches at the position of the state, and return the first phase: ENDING if a limit is reached
-        already."""
+        """Start drawing batches at the position of the state, and return the first phase: TERMINATION_SIGNALS if a
+        limit is reached already."""
         self.loader.begin(self.state)
-        return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
+        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.TERMINATION_SIGNALS
 
     def _update(self, bar: Progress) -> Phase:
         """Do one update, then log, validate and save as due; return the next phase."""
@@ -175,7 +177,7 @@ class Trainer:
         if self._has_diverged():
             return Phase.DIVERGED
         self._after_step()
-        return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
+        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.TERMINATION_SIGNALS
 
     def _end(self) -> Phase:
         """Validate and save the last update unless that was done; return FINISHED, or DIVERGED if its loss is not
@@ -195,10 +197,10 @@ class Trainer:
             self._save(values)
         return Phase.FINISHED
 
-    def _go_back(self, bar: Progress) -> Phase:
+    def _rewind(self, bar: Progress) -> Phase:
         """Restore weights and state from a checkpoint, with a lower learning rate, and return the next phase."""
         self._meter, step = _Meter(), self.state.step
-        self.state = self._recovery.rewound(self.state)
+        self.state = self._recovery.rewind(self.state)
         self._begun = replace(self.state, seconds=self._seconds())
         bar.advance(self.state.step - step)
         return self._begin()
@@ -212,21 +214,21 @@ class Trainer:
     def _step(self) -> None:
         """Do one update: forward and backward passes of all micro-batches, then one step of the optimizer."""
         began, step, local = time.monotonic(), self.state.step + 1, next(self.loader)
-        num_tokens, num_padded = (int(number) for number in self._world.sums(local.num_tokens, local.num_padded))
-        self._finite_loss_check.forget(local.batch)
+        num_tokens, num_padded = (int(number) for number in self._world.all_sum(local.num_tokens, local.num_padded))
+        self._finite_loss_check.reset(local.batch)
         nll_sum, self.state = self.accumulator.gradients(local, num_tokens, self.state)
         norm_before_clipping = self._weights.clip(self._clip_grad_norm)
-        self.loader.prepare()
+        self.loader.prefetch()
         # The only place of an update where the host waits for the device.
         own_nll, norm = torch.stack([nll_sum, norm_before_clipping.double()]).tolist()
-        nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
+        nll, num_signals = self._world.all_sum(own_nll, bool(self._signals.received))
         if num_signals and not self._is_stopping:
             self._is_stopping = True
-            time_is_up = "the minutes of training.max_minutes are over; " if self._signals.is_late else ""
+            time_is_up = "the minutes of training.max_minutes are over; " if self._signals.is_past_deadline else ""
             log(f"{time_is_up}stopping after this update, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
-            rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor
+            rate = self._schedule.rate(step, self._stopping.progress(self.state)) * self.state.rate_factor
             self._weights.optimizer_step(step, rate)
         else:
             warn(f"update {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
@@ -244,7 +246,7 @@ class Trainer:
         is_logged = self._intervals.is_logged(step)
         # The last updates before max_steps or max_epochs are logged too. A run whose limit is raised continues without
         # this line, as if it had not ended.
-        if is_logged or self._stopping.reached(self.state) is not None:
+        if is_logged or self._stopping.stop_reason(self.state) is not None:
             self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
         if is_logged:
             self._meter = _Meter(loss=self._meter.loss)
@@ -253,7 +255,7 @@ class Trainer:
         is_calm = not self.state.skipped_in_a_row
         if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._finite_loss_check(step):
             self._validate_and_save()
-        if self._stopping.reached(self.state) is not None:
+        if self._stopping.stop_reason(self.state) is not None:
             return  # the end validates and saves
         is_due = is_calm and step % self._intervals.checkpoint_freq == 0
         if is_due and not self._recovery.is_saved(step) and self._finite_loss_check(step):
@@ -264,15 +266,15 @@ class Trainer:
     def _seconds_left(self) -> float:
         """Return the estimated seconds to the end, from the speed of this process alone: another machine may have begun
         the run."""
-        done, before = self._stopping.done(self.state), self._stopping.done(self._begun)
+        progress, before = self._stopping.progress(self.state), self._stopping.progress(self._begun)
         seconds = self.state.seconds - self._begun.seconds
-        return seconds * (1.0 - done) / (done - before) if done > before else math.inf
+        return seconds * (1.0 - progress) / (progress - before) if progress > before else math.inf
 
     def _has_diverged(self) -> bool:
         """Return True if too many updates were skipped, or training would end with a loss that is not finite."""
         if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             return True
-        return self._stopping.reached(self.state) is not None and not self._finite_loss_check(self.state.step)
+        return self._stopping.stop_reason(self.state) is not None and not self._finite_loss_check(self.state.step)
 
     # The end ------------------------------------------------------------------------------------------------------
 
@@ -281,20 +283,20 @@ class Trainer:
         step = self.state.step
         if not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
-        raise self._interrupted(self._recovery.interruption(step))
+        raise self._interruption_error(self._recovery.interruption_message(step))
 
-    def _interrupted(self, message: str) -> Interrupted:
+    def _interruption_error(self, message: str) -> Interrupted:
         # A process that ends because another one has received a signal ends as if by SIGTERM.
         return Interrupted(message, self._signals.received or signal.SIGTERM)
 
     def _expected_steps(self) -> int | None:
         """Return the approximate number of updates to the end, for the progress bar; None if there is no limit."""
-        by_epoch = self._stopping.max_epochs and round(self._stopping.max_epochs * self.loader.batches_an_epoch())
+        by_epoch = self._stopping.max_epochs and round(self._stopping.max_epochs * self.loader.batches_per_epoch())
         return min((steps for steps in (self._stopping.max_steps, by_epoch) if steps), default=None)
 
     # Validation and saving ----------------------------------------------------------------------------------------
 
-    def _make_up_validation(self) -> None:
+    def _run_missed_validation(self) -> None:
         """Do the validation of the last update if a signal has cut it short."""
         is_missing = self._recovery.lacks_validation(self.state.step)
         if self._intervals.is_validated(self.state.step) and is_missing and not self.state.skipped_in_a_row:
@@ -302,7 +304,7 @@ class Trainer:
 
     def _validate_and_save(self) -> None:
         metric = self._intervals.early_stopping_metric
-        best = self._recovery.best_but(self.state.step)
+        best = self._recovery.best_except(self.state.step)
         try:
             values = self._validate(f"best so far {best[0].value:.2f}" if best else "the first")
         except PredictionError:
@@ -313,7 +315,7 @@ class Trainer:
             metric, values[metric], plateau_factor=self._intervals.plateau_factor,
             plateau_patience=self._intervals.plateau_patience,
         )  # fmt: skip
-        if not best or sign(metric) * values[metric] > sign(metric) * best[0].value:
+        if not best or metric_sign(metric) * values[metric] > metric_sign(metric) * best[0].value:
             log("new best")
         elif self.state.stalled:
             log(f"no better in {self.state.stalled} validations")
@@ -331,11 +333,11 @@ class Trainer:
         if self._is_stopping:
             return None
         began, step = time.monotonic(), self.state.step
-        with self._weights.averaged():
+        with self._weights.use_average():
             try:
                 values = self._validator(self._weights.model, self._signals)
             except PredictionError:
-                self._finite_loss_check.fail()
+                self._finite_loss_check.record_failure()
                 warn(f"validation at update {step:,}: the loss is not finite; these weights are not kept")
                 raise
         if values is None:
@@ -357,7 +359,7 @@ class Trainer:
         self._recovery.save(self.state, self._meter.loss, values)
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "?"
     minutes, seconds = divmod(int(seconds), 60)

@@ -11,28 +11,28 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import TypeVar
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 9
+MIN_ROUNDS, MAX_ROUNDS = 3, 9
 PATIENCE = 4
 """Most time that the trials may take on a busy machine, as a multiple of the time that is meant for them."""
 Way = TypeVar("Way")
 Clock = Callable[[], float]
 
 
-def alternated(
+def time_alternately(
     ways: Mapping[Way, Callable[[], object]], *, seconds: float, clock: Clock = time.perf_counter
 ) -> dict[Way, list[float]]:
     """Return the seconds of each trial of each way, in the order of the trials.
 
     A round tries each way once, and every second round goes backwards, so that no way always follows the same other
     way. A first round is not counted, because caches are empty then. No new round begins after `seconds`, or, as long
-    as there were fewer than `LEAST_ROUNDS`, after `PATIENCE` times as long. At least one round is counted.
+    as there were fewer than `MIN_ROUNDS`, after `PATIENCE` times as long. At least one round is counted.
     """
     times: dict[Way, list[float]] = {way: [] for way in ways}
     start = clock()
     for work in ways.values():
         work()
-    for number in range(MOST_ROUNDS):
-        patience = 1 if number >= LEAST_ROUNDS else PATIENCE
+    for number in range(MAX_ROUNDS):
+        patience = 1 if number >= MIN_ROUNDS else PATIENCE
         if number and clock() - start >= patience * seconds:
             break
         for way in reversed(list(ways)) if number % 2 else ways:
@@ -42,7 +42,7 @@ def alternated(
     return times
 
 
-def fastest(times: Mapping[int, list[float]]) -> int:
+def fastest_num_threads(times: Mapping[int, list[float]]) -> int:
     """Return the number of threads whose trials are the fastest by their median; the smaller number if two are equal.
 
     The shortest trial would mislead: two threads are fast whenever the other programs pause.

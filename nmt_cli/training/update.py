@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nmt_cli.data.batch import Batch
 from nmt_cli.data.sampler import SampledBatch, Sampler
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
 from nmt_cli.system.console import log
@@ -21,8 +21,8 @@ from nmt_cli.system.memory import is_out_of_memory
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.state import TrainingState
 
-REHEARSED_PIECES = 2_000
-"""Most target pieces of a batch in a `rehearsal`, so that it takes seconds even with a large model."""
+MAX_TRIAL_PIECES = 2_000
+"""Most target pieces of a batch in a `gradient_trial`, so that it takes seconds even with a large model."""
 
 
 class Objective(nn.Module):
@@ -50,18 +50,18 @@ class MicroBatch(NamedTuple):
     is_last: bool = True
 
 
-class Backward:
+class BackwardPass:
     """The backward pass: adds the gradients of micro-batches to the `grad` of the parameters.
 
     Several processes sum their gradients at the last micro-batch of an update.
     """
 
     def __init__(self, objective: Objective, world: World) -> None:
-        self._objective, self._world = world.parallel(objective), world
+        self._objective, self._world = world.wrap_data_parallel(objective), world
         # Picking the positions that count waits for the device to say how many there are.
         self._fixed_shapes = world.device.type != "cpu"
 
-    def clear(self) -> None:
+    def zero_grad(self) -> None:
         """Set all gradients to None."""
         self._objective.zero_grad(set_to_none=True)
 
@@ -71,7 +71,7 @@ class Backward:
         The scalar stays on the device. The gradient is divided by the pieces of the whole update."""
         device = self._world.device
         noise = Noise(torch.Generator(device).manual_seed(micro_batch.seed))
-        with nullcontext() if micro_batch.is_last else self._world.accumulating(self._objective):
+        with nullcontext() if micro_batch.is_last else self._world.no_sync(self._objective):
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=micro_batch.bf16):
                 loss: LossSum = self._objective(micro_batch.batch, noise, fixed_shapes=self._fixed_shapes)
             # Processes average their gradients, so the factor `size` restores the sum.
@@ -100,38 +100,38 @@ class BatchLoader:
     def __init__(
         self, sampler: Sampler, make_batch: Callable[[SampledBatch, int, Sequence[int]], Batch], world: World
     ) -> None:
-        self.batches_an_epoch = sampler.batches_an_epoch
+        self.batches_per_epoch = sampler.batches_per_epoch
         self._sampler, self._make_batch, self._world = sampler, make_batch, world
         self._local_batches: Iterator[LocalBatch] = iter(())
         self._ahead: LocalBatch | None = None
 
     def begin(self, state: TrainingState) -> None:
         """Continue with the batch of update `state.step + 1`."""
-        self._local_batches, self._ahead = self._following(state), None
+        self._local_batches, self._ahead = self._batches_from(state), None
 
     def __next__(self) -> LocalBatch:
         local, self._ahead = self._ahead or next(self._local_batches), None
         return local
 
-    def prepare(self) -> None:
+    def prefetch(self) -> None:
         """Prepare the next batch now if the device is a GPU, which computes meanwhile."""
         if self._world.device.type != "cpu":
             self._ahead = next(self._local_batches)
 
-    def _following(self, state: TrainingState) -> Iterator[LocalBatch]:
-        for step, sampled in enumerate(self._sampler.from_cursor(state.cursor), state.step + 1):
-            places = self._world.places(len(sampled.pairs))
+    def _batches_from(self, state: TrainingState) -> Iterator[LocalBatch]:
+        for step, sampled in enumerate(self._sampler.batches_from(state.cursor), state.step + 1):
+            places = self._world.shard_indices(len(sampled.pairs))
             # A process for which no pair is left takes part with one that does not count.
             batch, weight = self._make_batch(sampled, step, places or range(1)), 1.0 if places else 0.0
             sizes = batch.num_target_tokens * weight, batch.outputs_BT.numel() * weight
-            yield LocalBatch(sampled, batch.sent(self._world.device), *sizes, weight)
+            yield LocalBatch(sampled, batch.to_async(self._world.device), *sizes, weight)
 
 
 class GradientAccumulator:
     """Computes the gradients of updates by accumulation over micro-batches; after memory has run out, over more and
     smaller ones."""
 
-    def __init__(self, backward: Backward, world: World, *, seed: int) -> None:
+    def __init__(self, backward: BackwardPass, world: World, *, seed: int) -> None:
         self._backward, self._world, self._seed = backward, world, seed
 
     def gradients(self, local: LocalBatch, num_tokens: int, state: TrainingState) -> tuple[Tensor, TrainingState]:
@@ -145,7 +145,7 @@ class GradientAccumulator:
         """
         while True:
             try:
-                self._backward.clear()
+                self._backward.zero_grad()
                 nll = torch.zeros((), dtype=torch.float64, device=self._world.device)
                 for micro_batch in self._micro_batches(local, num_tokens, state):
                     nll += self._backward(micro_batch)
@@ -168,20 +168,20 @@ class GradientAccumulator:
             yield MicroBatch(batch, num_tokens, seed, state.precision == "bf16", local.weight, is_last)
 
 
-def rehearsal(loader: BatchLoader, accumulator: GradientAccumulator, state: TrainingState) -> Callable[[], None]:
+def gradient_trial(loader: BatchLoader, accumulator: GradientAccumulator, state: TrainingState) -> Callable[[], None]:
     """Return a function, to be timed, that computes the gradient of the next update but does not do the update.
 
     The training does not change: batch and noise depend on the step alone. Of a large batch only a part is used.
     """
     loader.begin(state)
     local = next(loader)
-    batch, *_ = local.batch.split(-(-local.batch.outputs_BT.numel() // REHEARSED_PIECES))
+    batch, *_ = local.batch.split(-(-local.batch.outputs_BT.numel() // MAX_TRIAL_PIECES))
 
-    def rehearse() -> None:
+    def compute_gradients() -> None:
         with native.path(state.path):
             accumulator.gradients(local._replace(batch=batch), batch.num_target_tokens, state)
 
-    return rehearse
+    return compute_gradients
 
 
 def _noise_seed(seed: int, step: int, micro_batch: int) -> int:

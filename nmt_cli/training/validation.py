@@ -20,7 +20,7 @@ from nmt_cli.system.errors import InputError, PredictionError
 from nmt_cli.system.signals import SignalDeferrer
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.terms import TermFinder, fit_for
+from nmt_cli.translation.terms import TermEncoder, without_unsupported_steps
 from nmt_cli.translation.translator import Translator
 
 BATCH_TOKENS = 4096
@@ -96,7 +96,7 @@ class Validator:
         Raises:
             PredictionError: the predictions of any process are not finite; it is raised in every process.
         """
-        parts = self._of_all(signals, lambda: self._local_result(model))
+        parts = self._gather_results(signals, lambda: self._local_result(model))
         if parts is None:
             return None
         parts = [_LocalResult(*part) for part in parts]  # what another process sends arrives as a list
@@ -109,16 +109,16 @@ class Validator:
                     "again with a lower training.learning_rate"
                 )
             hypotheses[rank :: self._world.size] = part.texts
-        scores = self._of_all(signals, lambda: self._scores(hypotheses))
+        scores = self._gather_results(signals, lambda: self._scores(hypotheses))
         if scores is None:
             return None
         self._show_samples(hypotheses)
         self._show_failures(sum(part.num_empty for part in parts), sum(part.num_repeated for part in parts))
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
 
-    def _of_all(self, signals: SignalDeferrer, act: Callable[[], Result]) -> list[Result] | None:
+    def _gather_results(self, signals: SignalDeferrer, act: Callable[[], Result]) -> list[Result] | None:
         """Return the results of `act` in all processes, by rank, or None if a signal has cut it short in any."""
-        results: list[Result | None] = self._world.gathered(signals.cut_short(act))
+        results: list[Result | None] = self._world.all_gather(signals.run_interruptible(act))
         whole = [result for result in results if result is not None]
         return whole if len(whole) == len(results) else None
 
@@ -128,16 +128,16 @@ class Validator:
         The translation of a line does not depend on the process that makes it.
         """
         total, num_tokens = 0.0, 0
-        for place in self._world.places(len(self._batches)):
+        for place in self._world.shard_indices(len(self._batches)):
             nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
             total, num_tokens = total + nll, num_tokens + count
         if not math.isfinite(total):
             return _LocalResult(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
-        normalizer = fit_for(self._normalizer, models, self._options, self._tokenizers[1])
-        terms = TermFinder(self._tokenizers)
+        normalizer = without_unsupported_steps(self._normalizer, models, self._options, self._tokenizers[1])
+        terms = TermEncoder(self._tokenizers)
         translator = Translator(models, self._tokenizers, self._options, normalizer=normalizer, terms=terms)
-        own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
+        own = [self._dev.sources[place] for place in self._world.shard_indices(len(self._dev.sources))]
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]
         except PredictionError:

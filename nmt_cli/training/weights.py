@@ -45,7 +45,7 @@ class Weights:
         return float(self.optimizer.param_groups[0]["lr"])
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def use_average(self) -> Iterator[None]:
         """Put the moving average into the model while the block runs; without an average, nothing changes."""
         if self.average is None:
             yield
@@ -59,9 +59,9 @@ class Weights:
             for parameter, data in zip(self.trained, raw, strict=True):
                 parameter.data = data
 
-    def translating(self) -> dict[str, Tensor]:
+    def inference_weights(self) -> dict[str, Tensor]:
         """Return copies of the weights that translate, by parameter name: the average, or else the raw weights."""
-        with self.averaged():
+        with self.use_average():
             return {name: tensor.clone() for name, tensor in parameters_of(self.model).items()}
 
     def tensors(self) -> dict[str, Tensor]:

@@ -21,15 +21,15 @@ MIN_COUNT = 2
 """Least number of different pairs of lines in which a unit must occur with its translation."""
 MAX_WORDS = 50
 """Most words of a line that is read; the word links of longer lines are seldom right."""
-MAX_UNIT = 3
+MAX_UNIT_WORDS = 3
 """Most words on the longer side of a unit and its translation; the other side has one word."""
 MAX_LINKS = 10_000_000
 """Most possible word links in all lines that are read; they need about 700 MB of memory. A pair of lines of seven words
 each has 56."""
-NOWHERE = -1
+NULL_INDEX = -1
 """Index that stands for the source word of a target word that translates no source word."""
 Words = tuple[str, ...]
-Numbers = NDArray[Any]
+WordIds = NDArray[Any]
 
 
 class WordPair(NamedTuple):
@@ -46,11 +46,11 @@ def learn_word_pairs(lines: Iterable[tuple[Words, Words]]) -> list[WordPair]:
         lines: the words of the source and of the target of each pair of lines. Equal pairs count once. Reading stops
             before there are more than `MAX_LINKS` possible links.
     """
-    pairs = list(_to_read(lines))
+    pairs = list(_usable_lines(lines))
     if not pairs:
         return []
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-    sources_of, targets_of = _most_likely(sources, targets), _most_likely(targets, sources)
+    sources_of, targets_of = _viterbi_alignments(sources, targets), _viterbi_alignments(targets, sources)
     counts: Counter[WordPair] = Counter()
     for source, target, source_of, target_of in zip(sources, targets, sources_of, targets_of, strict=True):
         counts.update({WordPair(*unit) for unit in _units(source, target, source_of, target_of)})
@@ -63,7 +63,7 @@ def learn_word_pairs(lines: Iterable[tuple[Words, Words]]) -> list[WordPair]:
     return [pair for pair in of_source.values() if of_target[pair.target] == pair]
 
 
-def _to_read(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Words]]:
+def _usable_lines(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Words]]:
     seen: set[tuple[Words, Words]] = set()
     num_links = 0
     for pair in lines:
@@ -77,14 +77,14 @@ def _to_read(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Word
         yield pair
 
 
-def _most_likely(sources: Sequence[Words], targets: Sequence[Words]) -> list[list[int]]:
+def _viterbi_alignments(sources: Sequence[Words], targets: Sequence[Words]) -> list[list[int]]:
     """Return, for each target word of each line, the index of the source word that it most likely translates, or
-    `NOWHERE`.
+    `NULL_INDEX`.
 
     The arrays hold the possible links of all lines, target word by target word. The first link of each target word is
     to the empty word.
     """
-    source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)
+    source_ids, target_ids = _word_ids(sources, first=1), _word_ids(targets, first=0)
     num_targets = 1 + max(int(ids.max()) for ids in target_ids)
     rows = [np.append(0, ids) for ids in source_ids]
     kinds = np.concatenate(
@@ -104,12 +104,12 @@ def _most_likely(sources: Sequence[Words], targets: Sequence[Words]) -> list[lis
     is_best = of_link == np.maximum.reduceat(of_link, begins)[word_of_link]
     best = np.flatnonzero(is_best)
     _, firsts = np.unique(word_of_link[best], return_index=True)
-    places = (best[firsts] - begins + NOWHERE).tolist()
+    places = (best[firsts] - begins + NULL_INDEX).tolist()
     ends = list(accumulate(map(len, targets)))
     return [places[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def _numbered(lines: Sequence[Words], *, first: int) -> list[Numbers]:
+def _word_ids(lines: Sequence[Words], *, first: int) -> list[WordIds]:
     numbers: dict[str, int] = {}
     return [np.array([numbers.setdefault(word, len(numbers) + first) for word in line]) for line in lines]
 
@@ -120,10 +120,10 @@ def _units(
     """Yield the units of a pair of lines.
 
     Words that a link of either direction joins belong to one unit. A unit is yielded if both directions agree on one of
-    its links, one side has a single word, and the other side has at most `MAX_UNIT` words without a gap.
+    its links, one side has a single word, and the other side has at most `MAX_UNIT_WORDS` words without a gap.
     """
-    linked = {(place, other) for other, place in enumerate(source_of) if place != NOWHERE}
-    back = {(place, other) for place, other in enumerate(target_of) if other != NOWHERE}
+    linked = {(place, other) for other, place in enumerate(source_of) if place != NULL_INDEX}
+    back = {(place, other) for place, other in enumerate(target_of) if other != NULL_INDEX}
     both = linked & back
     unit_of = list(range(len(source) + len(target)))
     for one, two in linked | back:
@@ -137,5 +137,5 @@ def _units(
         sizes = sorted((len(places), len(others)))
         stand_together = all(own and own[-1] - own[0] == len(own) - 1 for own in (places, others))
         agree = any((one, two) in both for one in places for two in others)
-        if sizes[0] == 1 and sizes[1] <= MAX_UNIT and stand_together and agree:
+        if sizes[0] == 1 and sizes[1] <= MAX_UNIT_WORDS and stand_together and agree:
             yield source[places[0] : places[-1] + 1], target[others[0] : others[-1] + 1]

@@ -12,28 +12,28 @@ from functools import partial
 from typing import NamedTuple
 
 from nmt_cli.confidence.calibration import Calibration
-from nmt_cli.confidence.features import Predictions, Values, word_features
+from nmt_cli.confidence.features import FloatArray, Predictions, word_features
 from nmt_cli.data.batch import make_batch, pad_sources
-from nmt_cli.system.memory import without_running_out
+from nmt_cli.system.memory import retry_in_halves
 from nmt_cli.text.edits import word_spans
 from nmt_cli.text.translation import Translation
-from nmt_cli.text.unit_alignment import words_of
+from nmt_cli.text.unit_alignment import word_indices
 from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import PartTranslation
-from nmt_cli.translation.rows import MULTIPLE, padded_width
-from nmt_cli.translation.step_model import Observed, TrainedModels
+from nmt_cli.translation.rows import PADDING_MULTIPLE, padded_width
+from nmt_cli.translation.step_model import ForcedPredictions, TrainedModels
 
 
-class _Waiting(NamedTuple):
+class _PendingTranslation(NamedTuple):
     """A translation of a part whose words have no features yet."""
 
     source: tuple[int, ...]
-    of_part: list[PartTranslation]
+    translations: list[PartTranslation]
     rank: int
 
     @property
     def translation(self) -> PartTranslation:
-        return self.of_part[self.rank]
+        return self.translations[self.rank]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -53,26 +53,26 @@ class ConfidenceEstimator:
 
         A batch has at most `batch_tokens` source positions and target pieces, padding counted, or one translation."""
         waiting = [
-            _Waiting(part.ids, found, rank)
+            _PendingTranslation(part.ids, found, rank)
             for part, found in parts
             for rank, translation in enumerate(found)
             if translation.features is None
         ]
         for batch in _batches(sorted(waiting, key=lambda one: one.size), batch_tokens):
-            for one, features in zip(batch, without_running_out(batch, partial(self._features, models)), strict=True):
-                one.of_part[one.rank] = replace(one.translation, features=features)
+            for one, features in zip(batch, retry_in_halves(batch, partial(self._features, models)), strict=True):
+                one.translations[one.rank] = replace(one.translation, features=features)
             yield
 
-    def _features(self, models: TrainedModels, batch: Sequence[_Waiting]) -> list[Values]:
+    def _features(self, models: TrainedModels, batch: Sequence[_PendingTranslation]) -> list[FloatArray]:
         """Return the features (words, features) of each translation of a batch, whose sources have one padded width."""
         pairs = make_batch([one.source for one in batch], [one.translation.ids for one in batch])
-        sources = pad_sources([one.source for one in batch], multiple=MULTIPLE)
+        sources = pad_sources([one.source for one in batch], multiple=PADDING_MULTIPLE)
         observed = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT)
         found = []
         for row, one in enumerate(batch):
             predicted = _predictions(row, len(one.translation.ids) + 1, len(one.source) + 1, observed)
             text = one.translation.text
-            owners = words_of(one.translation.spans, word_spans(text))
+            owners = word_indices(one.translation.spans, word_spans(text))
             found.append(word_features(predicted, owners, text.split()))
         return found
 
@@ -85,18 +85,18 @@ class ConfidenceEstimator:
             return translation
         if translation.features is None:
             return replace(translation, word_confidence=(1.0,) * len(translation.text.split()), confidence=1.0)
-        of_words = self.calibration.of_words(translation.features)
+        word_confidence = self.calibration.word_confidence(translation.features)
         return replace(
             translation,
             features=None,
-            word_confidence=of_words,
-            confidence=self.calibration.of_line(of_words, translation.log_prob),
+            word_confidence=word_confidence,
+            confidence=self.calibration.line_confidence(word_confidence, translation.log_prob),
         )
 
 
-def _batches(waiting: Iterable[_Waiting], batch_tokens: int) -> Iterator[list[_Waiting]]:
+def _batches(waiting: Iterable[_PendingTranslation], batch_tokens: int) -> Iterator[list[_PendingTranslation]]:
     """Yield translations sorted by size in batches of one source width and at most `batch_tokens` positions."""
-    batch: list[_Waiting] = []
+    batch: list[_PendingTranslation] = []
     for one in waiting:
         positions, length = one.size
         is_full = (len(batch) + 1) * (positions + length) > batch_tokens
@@ -108,7 +108,7 @@ def _batches(waiting: Iterable[_Waiting], batch_tokens: int) -> Iterator[list[_W
         yield batch
 
 
-def _predictions(row: int, num_target: int, num_source: int, observed: Observed) -> Predictions:
+def _predictions(row: int, num_target: int, num_source: int, observed: ForcedPredictions) -> Predictions:
     """Return the predictions for one row of a batch, without padding, in float64."""
     return Predictions(
         observed.log_probs_BT[row, :num_target].double().numpy(),

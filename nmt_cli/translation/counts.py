@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nmt_cli.data.lines import warn_of_invalid
-from nmt_cli.system.console import counted, warn
+from nmt_cli.system.console import format_count, warn
 
 
 @dataclass(slots=True)
@@ -58,16 +58,19 @@ class Counts:
         if self.cut:
             have, were = ("has", "was") if self.cut == 1 else ("have", "were")
             warn(
-                f"{counted(self.cut, 'line')} {have} more than {max_source_pieces} pieces and {were} translated in "
+                f"{format_count(self.cut, 'line')} {have} more than {max_source_pieces} pieces and {were} translated "
+                "in "
                 "parts, which may read worse; split long lines into sentences"
             )
         if self.without_weights:
             warn(
-                f"{counted(self.without_weights, 'line')} {'is' if self.without_weights == 1 else 'are'} too long for "
+                f"{format_count(self.without_weights, 'line')} {'is' if self.without_weights == 1 else 'are'} too long "
+                "for "
                 "attention weights, so there was no soft alignment and no copying of unknown words there"
             )
         if self.unpaired_tags:
             warn(
-                f"{counted(self.unpaired_tags, 'line')} {'has' if self.unpaired_tags == 1 else 'have'} an opening tag "
+                f"{format_count(self.unpaired_tags, 'line')} {'has' if self.unpaired_tags == 1 else 'have'} an opening "
+                "tag "
                 "without a closing one, or the other way round. Such tags are kept, but enclose no words"
             )

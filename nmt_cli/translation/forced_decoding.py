@@ -17,9 +17,9 @@ from torch import Tensor
 
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
-from nmt_cli.system.memory import without_running_out
-from nmt_cli.text.alignment import Link, Matrix, hard_links, merge_to_words
-from nmt_cli.translation.rows import MULTIPLE, padded_width
+from nmt_cli.system.memory import retry_in_halves
+from nmt_cli.text.alignment import AlignmentMatrix, Link, hard_alignment, merge_to_words
+from nmt_cli.translation.rows import PADDING_MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
 
 
@@ -29,7 +29,7 @@ class PairScore:
 
     log_prob: float
     """Natural log-probability of the target with its </s>, not normalised."""
-    weights_with_end: Matrix
+    weights_with_end: AlignmentMatrix
     """All attention between words (target words, source words and `</s>`)."""
     piece_weights: NDArray[np.float32]
     """Attention between pieces (target pieces, source pieces)."""
@@ -37,14 +37,14 @@ class PairScore:
     target_pieces: tuple[str, ...]
 
     @property
-    def weights(self) -> Matrix:
+    def weights(self) -> AlignmentMatrix:
         """Attention between words (target words, source words)."""
         return self.weights_with_end[:, :-1]
 
     @property
     def links(self) -> list[Link]:
         """Links (source word, target word) of each target word to the source word with the most attention."""
-        return hard_links(self.weights)
+        return hard_alignment(self.weights)
 
 
 class _Pair(NamedTuple):
@@ -71,7 +71,7 @@ class PairScorer:
             pieces = weights_TS[: len(target.ids), : len(source.ids) + 1].numpy()
             shape = (target.num_words, source.num_words)
             weights = merge_to_words(pieces, source.words, target.words, shape)
-            if not target_tokenizer.spells_bytes:
+            if not target_tokenizer.has_byte_fallback:
                 for first, end in target_tokenizer.unknown_runs(pairs[pair.place][1]).items():
                     weights[first + 1 : end] = weights[first]  # they are one piece
             scored[pair.place] = PairScore(
@@ -102,7 +102,7 @@ class PairScorer:
         ]
         force = partial(self._force, with_weights=with_weights)
         for chunk in self._chunks(encoded):
-            for pair, (log_prob, weights_TS) in zip(chunk, without_running_out(chunk, force), strict=True):
+            for pair, (log_prob, weights_TS) in zip(chunk, retry_in_halves(chunk, force), strict=True):
                 yield pair, log_prob, weights_TS
 
     def _chunks(self, pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
@@ -119,7 +119,7 @@ class PairScorer:
 
     def _force(self, pairs: Sequence[_Pair], *, with_weights: bool) -> list[tuple[float, Tensor]]:
         batch = make_batch([pair.source.ids for pair in pairs], [pair.target.ids for pair in pairs])
-        sources = pad_sources([pair.source.ids for pair in pairs], multiple=MULTIPLE)
+        sources = pad_sources([pair.source.ids for pair in pairs], multiple=PADDING_MULTIPLE)
         log_probs_BT, weights_BTS = self.models.force(
             sources, batch.inputs_BT, batch.outputs_BT, with_weights=with_weights
         )

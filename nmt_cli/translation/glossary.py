@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.normalization.glossary_terms import Match
+from nmt_cli.normalization.glossary_terms import TermMatch
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
 
-_LETTER = re.compile(rf"\s+|\S[{MARKS}\u1160-\u11ff]*")
+_GRAPHEME = re.compile(rf"\s+|\S[{MARKS}\u1160-\u11ff]*")
 """White space, or a character with its accents and other marks, or with the vowel and the end of a Korean syllable."""
 
 
@@ -96,10 +96,10 @@ class Glossary:
         )
         return cls.of(name, [entry for entry in found if entry is not None])
 
-    def matches(self, text: str) -> list[Match]:
+    def matches(self, text: str) -> list[TermMatch]:
         """Return the terms in a text, from left to right, without overlap; of several at one place, the longest."""
         folded = _folded(text)
-        found: list[Match] = []
+        found: list[TermMatch] = []
         place = 0
         while place < len(folded.text):
             match = self._match_at(text, folded, place)
@@ -111,7 +111,7 @@ class Glossary:
                     place += 1
         return found
 
-    def _match_at(self, text: str, folded: _Folded, place: int) -> Match | None:
+    def _match_at(self, text: str, folded: _FoldedText, place: int) -> TermMatch | None:
         begin = folded.places[place]
         if not (folded.begins(place) and _is_boundary(text, begin)):
             return None
@@ -124,11 +124,11 @@ class Glossary:
                 continue
             found = self._exact.get(_composed(text[begin:end])) or self._folded.get(folded.text[place:stop])
             if found is not None:
-                return Match(begin, end, found.forms)
+                return TermMatch(begin, end, found.forms)
         return None
 
 
-class _Folded(NamedTuple):
+class _FoldedText(NamedTuple):
     """A text without case, each run of white space as one blank, and each letter with its marks composed (NFC)."""
 
     text: str
@@ -145,16 +145,16 @@ class _Folded(NamedTuple):
         return place in (0, len(self.places)) or self.places[place] != self.places[place - 1]
 
 
-def _folded(text: str) -> _Folded:
+def _folded(text: str) -> _FoldedText:
     folded: list[str] = []
     places: list[int] = []
     ends: list[int] = []
-    for match in _LETTER.finditer(text):
+    for match in _GRAPHEME.finditer(text):
         own = " " if match[0].isspace() else unicodedata.normalize("NFC", match[0]).casefold()
         folded.extend(own)
         places.extend([match.start()] * len(own))
         ends.extend([match.end()] * len(own))
-    return _Folded("".join(folded), places, ends)
+    return _FoldedText("".join(folded), places, ends)
 
 
 def _composed(text: str) -> str:
@@ -175,10 +175,10 @@ def _is_boundary(text: str, place: int) -> bool:
             return False
         if WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after):
             return True
-    return not (is_of_word(before) and is_of_word(after))
+    return not (is_word_character(before) and is_word_character(after))
 
 
-def is_of_word(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
 
 

@@ -19,7 +19,7 @@ class LineFormat(Protocol):
         """
         ...
 
-    def written(self, line: bytes, translation: bytes, /) -> bytes:
+    def output_line(self, line: bytes, translation: bytes, /) -> bytes:
         """Return the output line. The input line has no line feed; the translation and the output line end with one."""
         ...
 
@@ -30,7 +30,7 @@ class PlainText:
     def text(self, line: bytes) -> bytes:
         return line
 
-    def written(self, _: bytes, translation: bytes) -> bytes:
+    def output_line(self, _: bytes, translation: bytes) -> bytes:
         return translation
 
 
@@ -58,7 +58,7 @@ class JsonField:
             raise ValueError(f"has the field {self.output_field!r} already; choose another --output-field")
         return text.encode("utf-8", errors="surrogatepass")  # half of a pair becomes invalid UTF-8, which is counted
 
-    def written(self, line: bytes, translation: bytes) -> bytes:
+    def output_line(self, line: bytes, translation: bytes) -> bytes:
         head, brace, tail = line.rpartition(b"}")
         name = json.dumps(self.output_field, ensure_ascii=False).encode()
         value = json.dumps(translation[:-1].decode("utf-8"), ensure_ascii=False).encode()

@@ -23,11 +23,11 @@ from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.results import Part, PartTranslation
 
-ROUND_LENGTH = 4_000_000
+SEGMENT_BATCH_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
-PIECE_PAIRS = 8
+PIECE_PAIRS_PER_WORD_PAIR = 8
 """There may be this many times more attention weights between pieces than between words. Most texts have fewer."""
-LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")
+CONTINUATION_BYTE = re.compile("<0x[89AB][0-9A-F]>")
 """A piece that is a byte of a character, and not its first."""
 PartTranslations = tuple[Part, list[PartTranslation]]
 """A part with its translations, best first."""
@@ -42,7 +42,7 @@ class Segment(NamedTuple):
     """Place of its first character in the line."""
 
 
-def rounds(texts: Sequence[str]) -> Iterator[list[Segment]]:
+def segment_batches(texts: Sequence[str]) -> Iterator[list[Segment]]:
     """Yield the segments of all lines that have text, in order, as many at a time as are held in memory."""
     segments: list[Segment] = []
     length = 0
@@ -55,7 +55,7 @@ def rounds(texts: Sequence[str]) -> Iterator[list[Segment]]:
             segments.append(Segment(line, text[start:end], start))
             length += end - start
             start = end
-            if length >= ROUND_LENGTH:
+            if length >= SEGMENT_BATCH_LENGTH:
                 yield segments
                 segments, length = [], 0
     if segments:
@@ -118,7 +118,7 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     while len(ids) - start > limit:
         half, end = start + limit // 2 + 1, start + limit
         near = tokenizer.pieces(ids[half : end + 1])
-        while end > half and LATER_BYTE.fullmatch(near[end - half]):
+        while end > half and CONTINUATION_BYTE.fullmatch(near[end - half]):
             end -= 1
         start = max((half + at for at, piece in enumerate(near) if piece.startswith("▁")), default=end)
         cuts.append(start)
@@ -148,10 +148,10 @@ def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: boo
         [translation or own[-1] for translation, (_, own) in zip(ranked, parts, strict=True)]
         for ranked in zip_longest(*(own for _, own in parts))
     ]
-    return tuple(_of_line(line, ranked, with_alignment=with_alignment) for ranked in ranks)
+    return tuple(_join_parts(line, ranked, with_alignment=with_alignment) for ranked in ranks)
 
 
-def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: bool) -> Translation:
+def _join_parts(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: bool) -> Translation:
     """Return the translation of a line, joined from one translation of each of its parts."""
     begins = list(accumulate((len(one.text) + 1 for one in ranked), initial=0))[:-1]
     features = [one.features for one in ranked if one.features is not None]
@@ -161,7 +161,7 @@ def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: b
         " ".join(one.text for one in ranked),
         sum((one.log_prob for one in ranked), 0.0),
         sum((one.score for one in ranked), 0.0),
-        Alignment.joined(alignments, begins) if with_alignment else None,
+        Alignment.concatenate(alignments, begins) if with_alignment else None,
         tuple(
             (term, None if place is None else (place[0] + at, place[1] + at))
             for at, one in zip(begins, ranked, strict=True)
@@ -213,7 +213,9 @@ class PartsOfLine:
     def fits(self) -> bool:
         """Return whether the attention weights are few enough to be kept, both between words and between pieces."""
         of_words = self._num_words * self._num_source_words
-        return max(of_words, self._num_pieces * self._num_source_pieces // PIECE_PAIRS) <= self._max_weights
+        return (
+            max(of_words, self._num_pieces * self._num_source_pieces // PIECE_PAIRS_PER_WORD_PAIR) <= self._max_weights
+        )
 
     @cached_property
     def _num_source_words(self) -> int:

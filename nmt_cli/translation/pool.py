@@ -23,11 +23,11 @@ from nmt_cli.system.console import log, relay, warn
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.workers import Launcher, Message, Worker
 
-AHEAD = 2
+PREFETCH_COUNT = 2
 """Tasks that a worker has at a time: one that it does, and one to begin next."""
 MAX_DEATHS = 3
 """A task fails when this many workers have died while they did it."""
-PAUSES = (0.0, 0.0)
+RESTART_DELAYS = (0.0, 0.0)
 """Seconds to wait before workers are started again after the first failure in a row, the second, and so on. After one
 more failure the pool gives up."""
 
@@ -35,14 +35,14 @@ more failure the pool gives up."""
 class Task(Protocol):
     """The work that a worker does in one go. It is pickled."""
 
-    def alone(self) -> Sequence[Task]:
+    def subtasks(self) -> Sequence[Task]:
         """Return this work as smaller tasks, one for each item that a user would name, such as a line.
 
         A task of a single item returns one task.
         """
 
-    def joined(self, results: Sequence[Any]) -> Any:
-        """Return the result of this task from those of `alone()`."""
+    def join_results(self, results: Sequence[Any]) -> Any:
+        """Return the result of this task from those of `subtasks()`."""
 
     def name(self) -> str:
         """Return the name of this task for messages, such as `line 17`."""
@@ -52,7 +52,7 @@ class WorkersDied(NmtError):
     """The workers that did a task have died."""
 
 
-class Cancelled(Exception):
+class TaskCancelled(Exception):
     """The task was cancelled, because nobody waits for its result any more."""
 
 
@@ -68,7 +68,7 @@ class Status(NamedTuple):
     deaths: int
     """Workers that have died since the pool began."""
     failures_in_a_row: int
-    """Failures (see `PAUSES`) since a worker last finished a task or, in a pool without a probe, began one."""
+    """Failures (see `RESTART_DELAYS`) since a worker last finished a task or, in a pool without a probe, began one."""
 
 
 class Ticket:
@@ -119,14 +119,14 @@ class _PoolWorker:
     """True once it has loaded what it needs, which takes a while on another machine."""
     has_begun: bool = False
     """True once it has begun any task."""
-    has_done: bool = False
+    has_finished_task: bool = False
     """True once it has done any task."""
     is_alone: bool = False
     """True if it gets no other task until it has done the one that it has."""
     state_queries: set[int] = field(default_factory=set)
     """Numbers of the questions about its state that it has not answered."""
 
-    def number_of(self, priority: int) -> int:
+    def num_tasks(self, priority: int) -> int:
         """Return how many tasks of a priority it has."""
         return sum(ticket.priority == priority for ticket in self.assigned.values())
 
@@ -147,9 +147,9 @@ class Pool:
         launcher: Launcher,
         *,
         workers: int,
-        ahead: Sequence[int] = (),
+        prefetch_counts: Sequence[int] = (),
         probe: Task | None = None,
-        pauses: Sequence[float] = PAUSES,
+        restart_delays: Sequence[float] = RESTART_DELAYS,
         lost: Callable[[NmtError], None] = lambda _: None,
     ) -> None:
         """Start the thread of the pool. Workers are started when there are tasks for them.
@@ -157,15 +157,20 @@ class Pool:
         Args:
             launcher: starts the workers.
             workers: how many there are at most.
-            ahead: for workers that do several tasks at once, the most tasks of each priority that a worker has at a
-                time. If empty, a worker has at most `AHEAD` tasks in all.
+            prefetch_counts: for workers that do several tasks at once, the most tasks of each priority that a worker
+                has at a time. If empty, a worker has at most `PREFETCH_COUNT` tasks in all.
             probe: a task for the next worker after one has died, which shows whether workers work again. Without it, a
                 worker that begins a task shows that.
-            pauses: see `PAUSES`.
+            restart_delays: see `RESTART_DELAYS`.
             lost: is called with the reason if the pool gives up.
         """
         self._launcher, self._num_workers = launcher, workers
-        self._ahead, self._probe, self._pauses, self._lost = ahead, probe, pauses, lost
+        self._prefetch_counts, self._probe, self._restart_delays, self._lost = (
+            prefetch_counts,
+            probe,
+            restart_delays,
+            lost,
+        )
         self._mailbox: SimpleQueue[Message] = SimpleQueue()
         self._wake_writer, self._wake_reader = Pipe(duplex=False)[::-1]
         self._wake_lock = threading.Lock()
@@ -190,7 +195,7 @@ class Pool:
         """Is held while workers are started."""
         self._is_ending = self._has_ended = False
         self._fatal: NmtError | None = None
-        self._turn = monotonic()
+        self._now = monotonic()
         self._thread = threading.Thread(target=self._run, name="nmt-pool", daemon=True)
         self._thread.start()
 
@@ -271,12 +276,12 @@ class Pool:
     def _run(self) -> None:
         try:
             while not self._is_ending or self._tickets:
-                self._turn = monotonic()
+                self._now = monotonic()
                 self._start_workers()
                 self._assign()
                 if self._is_ending and not self._tickets:
                     break
-                left = self._resume_at - self._turn
+                left = self._resume_at - self._now
                 for ready in wait([self._wake_reader, *self._members], left if left > 0 else None):
                     if ready is self._wake_reader:
                         self._read_mailbox()
@@ -314,7 +319,7 @@ class Pool:
                 case "end":
                     self._is_ending = True
                     for number in list(self._tickets):
-                        self._settle(number, error=Cancelled())
+                        self._settle(number, error=TaskCancelled())
 
     def _accept(self, ticket: Ticket) -> None:
         self._tickets[ticket.number] = ticket
@@ -327,13 +332,13 @@ class Pool:
         for member in self._members.values():
             if number in member.assigned:
                 self._send(member, Message("cancel", number))
-        self._settle(number, error=Cancelled())
+        self._settle(number, error=TaskCancelled())
 
     def _start_workers(self) -> None:
         """Start the workers that are missing, if there is something to do."""
         with self._starting:
-            while len(self._members) < min(self._num_workers, len(self._tickets)) and self._turn >= self._resume_at:
-                if self._members and 0 < self._launcher.most_workers <= len(self._members):
+            while len(self._members) < min(self._num_workers, len(self._tickets)) and self._now >= self._resume_at:
+                if self._members and 0 < self._launcher.max_workers <= len(self._members):
                     return
                 try:
                     worker = self._launcher.start()
@@ -356,14 +361,14 @@ class Pool:
         for priority in sorted(self._queues) if free else ():
             while True:
                 member = min(free, key=lambda one: self._load(one, priority))
-                most = self._ahead[priority] if self._ahead else AHEAD
+                most = self._prefetch_counts[priority] if self._prefetch_counts else PREFETCH_COUNT
                 if self._load(member, priority)[0] >= most or (ticket := self._next(self._queues[priority])) is None:
                     break
                 self._assign_to(member, ticket)
 
     def _load(self, member: _PoolWorker, priority: int) -> tuple[int, int]:
         """Return the number of a worker's tasks that count towards the limit of a priority, and of all its tasks."""
-        return member.number_of(priority) if self._ahead else len(member.assigned), len(member.assigned)
+        return member.num_tasks(priority) if self._prefetch_counts else len(member.assigned), len(member.assigned)
 
     def _assign_to(self, member: _PoolWorker, ticket: Ticket, *, is_alone: bool = False) -> None:
         member.assigned[ticket.number], member.is_alone = ticket, is_alone
@@ -400,14 +405,14 @@ class Pool:
                 member.assigned[message.number].has_begun = member.has_begun = True
                 self._failures = self._failures if self._probe else 0
             case "done":
-                self._failures, member.has_done = 0, True
+                self._failures, member.has_finished_task = 0, True
                 member.assigned.pop(message.number, None)
                 self._settle(message.number, message.value)
             case "failed" if self._probe_ticket is not None and message.number == self._probe_ticket.number:
                 self._remove_dead(member, message.value)  # as where the memory of a GPU is not free yet
             case "failed":
                 member.assigned.pop(message.number, None)
-                self._settle(message.number, error=message.value or Cancelled())
+                self._settle(message.number, error=message.value or TaskCancelled())
             case "state":
                 self._answer_state(member, message.number, message.value)
             case "logged":
@@ -431,15 +436,15 @@ class Pool:
         log("a worker process crashed; the others take over its work" if error is None else f"error: {error}")
         self._deaths += 1
         # Workers that have worked and die together, as where memory is short for a moment, are one failure.
-        is_proven = member.has_begun if self._probe is None else member.has_done and self._failures > 0
+        is_proven = member.has_begun if self._probe is None else member.has_finished_task and self._failures > 0
         if not is_proven:
             self._failures += 1
-            if self._failures > len(self._pauses):
+            if self._failures > len(self._restart_delays):
                 raise NmtError(
                     "the worker processes crash before they have done anything, probably because memory is short; try "
                     "--workers 1"
                 ) from error
-            self._resume_at = monotonic() + self._pauses[self._failures - 1]
+            self._resume_at = monotonic() + self._restart_delays[self._failures - 1]
         for ticket in reversed(member.assigned.values()):
             if not ticket.is_settled:
                 self._queue_again(ticket)
@@ -463,7 +468,7 @@ class Pool:
             queue.appendleft(ticket)
             return
         ticket.deaths, ticket.has_begun = ticket.deaths + 1, False
-        smaller = ticket.task.alone()
+        smaller = ticket.task.subtasks()
         if len(smaller) > 1:
             children = [Ticket(next(self._numbers), task, ticket.priority, self) for task in smaller]
             for child in reversed(children):
@@ -495,7 +500,7 @@ class Pool:
         if error is not None:
             self._settle(parted.ticket.number, error=error)
         elif all(child.is_settled for child in parted.children):
-            whole = parted.ticket.task.joined([child.result() for child in parted.children])
+            whole = parted.ticket.task.join_results([child.result() for child in parted.children])
             self._settle(parted.ticket.number, whole)
 
     def _end(self) -> None:
@@ -513,6 +518,6 @@ class Pool:
             if (message := self._mailbox.get()).kind == "submit":
                 self._accept(message.value)
         for number in list(self._tickets):
-            self._settle(number, error=self._fatal or Cancelled())
+            self._settle(number, error=self._fatal or TaskCancelled())
         if self._fatal is not None:
             self._lost(self._fatal)

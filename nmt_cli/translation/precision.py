@@ -14,11 +14,11 @@ from torch import Tensor
 
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.loop_product import LoopModule
-from nmt_cli.ops.matmul import Linear, Product, can_pack, has_onednn, linear, packed, packed_linear
+from nmt_cli.ops.matmul import Linear, LinearMap, can_pack, has_onednn, linear, pack_weight, packed_linear
 
-SMALLEST = 64
+MIN_MATRIX_SIDE = 64
 """Matrices with a side below this gain nothing."""
-MOST_EXACT = 2**24 // 127**2
+MAX_EXACT_PRODUCTS = 2**24 // 127**2
 """Number of products of two int8 numbers whose sum float32 always holds exactly, in any order of addition."""
 
 
@@ -28,14 +28,14 @@ class Fp32Product:
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         """Copy `weight_OI` (outputs, inputs) into oneDNN's layout."""
         self.weight_OI, self.bias_O = weight_OI, bias_O
-        self._packed_OI = packed(weight_OI)
+        self._packed_OI = pack_weight(weight_OI)
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Fp32Product:
         """Return the product with the matrix `weight_IO` (inputs, outputs)."""
         return cls(weight_IO.t(), bias_O)
 
-    def columns(self, outputs: Tensor) -> Product:
+    def columns(self, outputs: Tensor) -> LinearMap:
         """Return the product restricted to the outputs with the given numbers."""
         bias_O = None if self.bias_O is None else self.bias_O[outputs]
         return partial(linear, weight_OI=self.weight_OI[outputs], bias_O=bias_O)
@@ -67,7 +67,7 @@ class Bf16Product:
 
 
 @cache
-def multiplies_int8() -> bool:
+def has_fast_int8() -> bool:
     """Return True if int8 matrix products are faster than float32 ones on this machine, as a trial shows.
 
     On a processor without instructions for them (VNNI, AMX), torch takes some twenty times as long for int8. Without
@@ -76,7 +76,7 @@ def multiplies_int8() -> bool:
     if not has_onednn():
         return True
     left_NI, weight_OI = torch.ones(64, 256, dtype=torch.int8), torch.ones(512, 256, dtype=torch.int8)
-    floats_NI, packed_OI = left_NI.float(), packed(weight_OI.float())
+    floats_NI, packed_OI = left_NI.float(), pack_weight(weight_OI.float())
 
     def seconds(product: Callable[[], Tensor]) -> float:
         began = perf_counter()
@@ -100,8 +100,8 @@ class Int8Product:
         """Store `weight_OI` (outputs, inputs), which is in int8; the product is fastest in this layout."""
         self.weight_OI, self.scale_O, self.bias_O = weight_OI, scale_O, bias_O
         self._packed_parts: list[Tensor] = []
-        if weight_OI.numel() and not multiplies_int8():
-            self._packed_parts = [packed(part.float()) for part in weight_OI.split(MOST_EXACT, dim=1)]
+        if weight_OI.numel() and not has_fast_int8():
+            self._packed_parts = [pack_weight(part.float()) for part in weight_OI.split(MAX_EXACT_PRODUCTS, dim=1)]
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Int8Product:
@@ -128,15 +128,15 @@ class Int8Product:
         """Return the product (N, O) of whole numbers with the int8 weights, rounded once to float32."""
         if not self._packed_parts:
             return torch._int_mm(integers_NI.to(torch.int8), self.weight_OI.t()).to(integers_NI.dtype)
-        parts = zip(integers_NI.split(MOST_EXACT, dim=1), self._packed_parts, strict=True)
+        parts = zip(integers_NI.split(MAX_EXACT_PRODUCTS, dim=1), self._packed_parts, strict=True)
         sums = [packed_linear(part_NI, packed_OI) for part_NI, packed_OI in parts]
         return sums[0] if len(sums) == 1 else torch.stack(sums).double().sum(0).float()
 
 
-class _EachDirection:
+class _DirectionProducts:
     """x W of several directions, each with its own product."""
 
-    def __init__(self, products: list[Product]) -> None:
+    def __init__(self, products: list[LinearMap]) -> None:
         self._products = products
 
     def __call__(self, inputs_DBI: Tensor) -> Tensor:
@@ -146,12 +146,12 @@ class _EachDirection:
 def is_large(weight: Tensor) -> bool:
     """Return True if a matrix is large enough to gain from conversion.
 
-    `prepared` converts the matrices of cells, queries and the output vocabulary whatever their size.
+    `convert_precision` converts the matrices of cells, queries and the output vocabulary whatever their size.
     """
-    return min(weight.shape) >= SMALLEST
+    return min(weight.shape) >= MIN_MATRIX_SIDE
 
 
-def prepared(model: Seq2Seq, precision: str) -> Seq2Seq:
+def convert_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """Return the model, changed in place for translation: its products in fp32, bf16 or int8, the rest as it is.
 
     fp32 changes no result: on a CPU it takes less time, and memory for a copy of the matrices.
@@ -166,7 +166,7 @@ def prepared(model: Seq2Seq, precision: str) -> Seq2Seq:
             part.replacement = make(part.weight.detach().t(), None if part.bias is None else part.bias.detach())
         elif isinstance(part, LoopModule) and len(part.matrix):
             matrix = part.matrix.detach()
-            part.replacement = make(matrix) if matrix.dim() == 2 else _EachDirection([make(one) for one in matrix])
+            part.replacement = make(matrix) if matrix.dim() == 2 else _DirectionProducts([make(one) for one in matrix])
     model.output_replacement = make(model.output_weight.detach().t(), model.output_bias.detach())
     if precision == "int8":
         for table in {id(table): table for table in (model.source_embedding, model.target_embedding)}.values():

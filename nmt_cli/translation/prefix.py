@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nmt_cli.data.tokenizer import EOS, UNK, Tokenizer
-from nmt_cli.search.constraints import FREE, Constraints
+from nmt_cli.search.constraints import ACCEPTING, Constraints
 from nmt_cli.text.edits import Span
 
 BLANK = "▁".encode()
-MAX_OPEN = 16
+MAX_REST_CHARACTERS = 16
 """Characters at the end of a prefix that the search may cut into other pieces; longer words keep their first pieces."""
 
 
@@ -32,20 +32,20 @@ class Prefix:
     """The characters of each piece of `head` in the text."""
     rest: bytes
     """Bytes that the search spells anew after `head`, with "▁" for a blank."""
-    opening: tuple[dict[int, int], ...]
-    """See `Constraints.opening`."""
+    automaton: tuple[dict[int, int], ...]
+    """See `Constraints.automaton`."""
 
     @property
     def constraints(self) -> Constraints:
         """The prefix as constraints on the search."""
-        return Constraints(beginning=self.head, opening=self.opening)
+        return Constraints(beginning=self.head, automaton=self.automaton)
 
     @property
     def num_pieces(self) -> int:
         """The most pieces that the prefix itself takes."""
         return len(self.head) + max(len(self.rest), 1)
 
-    def spelt(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, list[Span]]:
+    def decode_spans(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, list[Span]]:
         """Return the text of a translation's pieces, which begins with the prefix, and the characters of each piece.
 
         A piece that spells some of the prefix's last word has the characters of this whole word.
@@ -90,20 +90,20 @@ class PieceIndex:
         self._longest = max((len(spelling) for spelling, _ in self._sorted), default=0)
         self._after_blank: dict[int, int] = {}
 
-    def moves(self, rest: bytes) -> tuple[dict[int, int], ...]:
-        """Return the automaton of all pieces that together spell `rest` or begin with it (see `Constraints.opening`).
+    def automaton(self, rest: bytes) -> tuple[dict[int, int], ...]:
+        """Return the automaton of all pieces that together spell `rest` or begin with it (see `Constraints.automaton`).
 
         State i, from 0, is that after the first i bytes of `rest`. A character that has a piece of its own is not spelt
         by pieces of single bytes.
         """
-        return tuple(self._moves(rest, place) for place in range(len(rest)))
+        return tuple(self._transitions(rest, place) for place in range(len(rest)))
 
-    def _moves(self, rest: bytes, place: int) -> dict[int, int]:
+    def _transitions(self, rest: bytes, place: int) -> dict[int, int]:
         left = rest[place:]
         byte = self._bytes.get(left[:1])
         if left[0] & 0xC0 == 0x80:  # in the middle of a character
             return {} if byte is None else {byte: self._state(rest, place + 1)}
-        found = dict.fromkeys(self._beginning_with(left), FREE)
+        found = dict.fromkeys(self._beginning_with(left), ACCEPTING)
         for length in range(1, min(len(left), self._longest + 1)):
             id_ = self._ids.get(left[:length])
             if id_ is not None:
@@ -114,7 +114,7 @@ class PieceIndex:
 
     @staticmethod
     def _state(rest: bytes, place: int) -> int:
-        return place if place < len(rest) else FREE
+        return place if place < len(rest) else ACCEPTING
 
     def _beginning_with(self, spelling: bytes) -> Iterator[int]:
         start = bisect_left(self._sorted, (spelling, -1))
@@ -126,7 +126,7 @@ class PieceIndex:
     def after_blank(self) -> dict[int, int]:
         """Return the pieces that may follow white space: those that begin a word, and </s>."""
         if not self._after_blank:
-            self._after_blank = dict.fromkeys((*self._beginning_with(BLANK), EOS), FREE)
+            self._after_blank = dict.fromkeys((*self._beginning_with(BLANK), EOS), ACCEPTING)
         return self._after_blank
 
 
@@ -143,7 +143,7 @@ def prefix_of(text: str, index: PieceIndex) -> Prefix:
     rest = b"".join(spelling for spelling in spelt if spelling is not None)
     if any(spelling is None for spelling in spelt) or ids[first] == UNK:
         return Prefix(text, ids, spans, b"", ())
-    return Prefix(text, ids[:first], spans[:first], rest, index.moves(rest))
+    return Prefix(text, ids[:first], spans[:first], rest, index.automaton(rest))
 
 
 def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
@@ -152,7 +152,7 @@ def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
     while first > 0:
         spelling = index.spellings[ids[first - 1]]
         length += 0 if spelling is None else sum(byte & 0xC0 != 0x80 for byte in spelling)
-        if first < len(ids) and length > MAX_OPEN:
+        if first < len(ids) and length > MAX_REST_CHARACTERS:
             break
         first -= 1
         if spelling is None or spelling.startswith(BLANK):

@@ -57,7 +57,7 @@ def is_endless(ids: Sequence[int], part: Part, tokenizers: tuple[Tokenizer, Toke
     """
     if part.terms or not _may_repeat(ids):
         return False
-    begun = Hypothesis(tuple(ids), log_prob=0.0, score=0.0, ended=False)
+    begun = Hypothesis(tuple(ids), log_prob=0.0, score=0.0, has_ended=False)
     # The last copy may end with the beginning of another word.
     return _without_repetition(begun, part, tokenizers, MAX_COPIES + 1) is not begun
 
@@ -74,7 +74,7 @@ def _without_repetition(
             break
         begin, end = (bisect_left(spans, place, key=lambda span: span[0]) for place in run)
         if part.prefix is not None:
-            begin = max(begin, part.prefix.pieces_within(cut.ids, tokenizers[1].once(PieceIndex))[0])
+            begin = max(begin, part.prefix.pieces_within(cut.ids, tokenizers[1].compute_once(PieceIndex))[0])
         begin = max([begin, *(term.end for term in cut.generated_terms if term.begin < end)])
         end = min((term.begin for term in cut.generated_terms if term.begin >= end), default=len(cut.ids))
         if begin < end:

@@ -2,7 +2,7 @@
 
 A line as it is read (`text.line`) becomes `Part`s (pieces to translate together), and each part becomes
 `PartTranslation`s. These are joined to translations of the line (`text.translation`). When the steps of the line
-are undone in them, they are returned as a `Translated`, with words in place of pieces.
+are undone in them, they are returned as a `TranslatedLine`, with words in place of pieces.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt_cli.confidence.features import Values
+from nmt_cli.confidence.features import FloatArray
 from nmt_cli.normalization.glossary_terms import GlossaryTerms
 from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.text import translation as texts
-from nmt_cli.text.alignment import Link, Matrix, hard_links
+from nmt_cli.text.alignment import AlignmentMatrix, Link, hard_alignment
 from nmt_cli.text.edits import Span, word_spans
 from nmt_cli.text.line import Constraint
 from nmt_cli.text.unit_alignment import Alignment
@@ -30,7 +30,7 @@ WordSpan = tuple[int, int]
 """The number of the first of some words, and of the word after the last."""
 
 
-class TermFound(NamedTuple):
+class PartConstraint(NamedTuple):
     """A constraint on the translation of a part, in pieces."""
 
     constraint: Constraint
@@ -69,15 +69,15 @@ class Part:
     """True if its translations need attention weights."""
     prefix: Prefix | None = None
     """Beginning that the translation must have; None if there is none."""
-    terms: tuple[TermFound, ...] = ()
+    terms: tuple[PartConstraint, ...] = ()
     """The constraints on its translation, without those that the prefix meets."""
-    covered: tuple[tuple[Constraint, Span], ...] = ()
+    covered_constraints: tuple[tuple[Constraint, Span], ...] = ()
     """The constraints that the prefix meets, each with the characters of the prefix that meet it."""
     keeps_numbers: bool = False
     """True if the translation may have only the digits of its terms and its prefix."""
     num_tags: int = 0
     """Number of language tags at the beginning of `ids`. They have no characters, so `spans` lacks them."""
-    words_of_terms: tuple[int, ...] = ()
+    piece_words: tuple[int, ...] = ()
     """The number of each piece's word, for `Constraints.words`; empty if there are no terms."""
 
     @property
@@ -87,7 +87,7 @@ class Part:
         if self.prefix is None and not terms:
             return None
         own = Constraints() if self.prefix is None else self.prefix.constraints
-        return replace(own, terms=terms, keeps_numbers=self.keeps_numbers, words=self.words_of_terms)
+        return replace(own, terms=terms, keeps_numbers=self.keeps_numbers, piece_words=self.piece_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class PartTranslation:
     """Attention between these pieces and those of the part; None where it is not needed."""
     terms: tuple[tuple[Constraint, Span | None], ...] = ()
     """The constraints of the part, each with the characters of the text that meet it, or None."""
-    features: Values | None = None
+    features: FloatArray | None = None
     """Features of the words (words, features), from which confidence follows; None where they are not measured."""
     repeated: bool = False
     """True if the model repeated the same words without end, and the text has been cut there."""
@@ -118,7 +118,7 @@ class Translation:
     text: str
     log_prob: float
     score: float
-    weights_with_end: Matrix | None = None
+    weights_with_end: AlignmentMatrix | None = None
     """All attention (target words, source words and `</s>`); None where it is not needed, or would be too large."""
     links: tuple[Link, ...] | None = None
     """Links (source word, target word) of each target word to the source word with the most attention; None where they
@@ -127,7 +127,7 @@ class Translation:
     """Words of the text; 0 where no alignment is needed."""
     terms: tuple[TermUse, ...] = ()
     """Terms of the glossary in the source, with their translations."""
-    features: Values | None = None
+    features: FloatArray | None = None
     """Features of the words (words, features), from which confidence follows. NaN for signs that no model generated."""
     word_confidence: tuple[float, ...] | None = None
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
@@ -150,8 +150,8 @@ class Translation:
             if found.alignment.weights is None:
                 links = found.alignment.links(source, target)
             else:
-                weights = found.alignment.between(source, target)
-                links = hard_links(weights[:, :-1])
+                weights = found.alignment.word_weights(source, target)
+                links = hard_alignment(weights[:, :-1])
         return cls(
             found.text,
             found.log_prob,
@@ -168,7 +168,7 @@ class Translation:
         )
 
     @property
-    def weights(self) -> Matrix | None:
+    def weights(self) -> AlignmentMatrix | None:
         """Attention between words (target words, source words)."""
         return None if self.weights_with_end is None else self.weights_with_end[:, :-1]
 
@@ -207,7 +207,7 @@ def _begin(span: Span) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class TranslatedLine:
     """A line and its translations, best first or in the order in which they were sampled; there is at least one."""
 
     source: str

@@ -18,18 +18,18 @@ from nmt_cli.data.batch import round_up
 from nmt_cli.model.annotations import Memory
 from nmt_cli.model.decoder import DecoderState
 from nmt_cli.ops.log_softmax import log_softmax_
-from nmt_cli.ops.matmul import Product
+from nmt_cli.ops.matmul import LinearMap
 from nmt_cli.search.hypothesis import SearchState
 from nmt_cli.translation.shortlist import Candidates
 
-MULTIPLE = 16
+PADDING_MULTIPLE = 16
 """Rows and source positions are padded to multiples of this, which fit the vectors of a processor (docs/adr/0005)."""
 
 
 class RowVocabulary(NamedTuple):
     """The pieces that the rows may generate (a shortlist or all), and the output product of each model."""
 
-    products: tuple[Product, ...]
+    products: tuple[LinearMap, ...]
     """For each model, the product that gives the logits (P, U) of the candidates' pieces, or of all (P, V)."""
     candidates: Candidates | None = None
     """Candidates of each row; None means that every row may use all pieces."""
@@ -53,9 +53,9 @@ class Rows(NamedTuple):
     num_rows: int
     """Number of rows without the padding rows."""
     parts: tuple[tuple[Memory, DecoderState], ...]
-    shares: tuple[bool, ...]
+    shares_memory: tuple[bool, ...]
     """For each model, True if rows of one source may share the memory of the source."""
-    words: RowVocabulary
+    vocabulary: RowVocabulary
 
     def select(self, rows: Tensor) -> Rows:
         # A row keeps to its sentence, so its memory and its words stay what they are.
@@ -66,13 +66,13 @@ class Rows(NamedTuple):
         padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
         parts = tuple(
             (_memory_of(memory, padded, len(rows), shared=shared), state.select(padded))
-            for (memory, state), shared in zip(self.parts, self.shares, strict=True)
+            for (memory, state), shared in zip(self.parts, self.shares_memory, strict=True)
         )
-        return Rows(len(rows), parts, self.shares, self.words.keep(padded[: len(rows)]))
+        return Rows(len(rows), parts, self.shares_memory, self.vocabulary.keep(padded[: len(rows)]))
 
-    def apart(self, rows: Tensor) -> Rows:
+    def extract(self, rows: Tensor) -> Rows:
         # Each with a memory of its own: whether rows share one may change the last bit, and which are here is chance.
-        return self._replace(shares=(False,) * len(self.shares)).keep(rows)
+        return self._replace(shares_memory=(False,) * len(self.shares_memory)).keep(rows)
 
     def replace(self, rows: Tensor, other: SearchState) -> Rows:
         assert isinstance(other, Rows)
@@ -83,19 +83,19 @@ class Rows(NamedTuple):
         )
         return self._replace(parts=parts)
 
-    def join(self, other: Rows, words: RowVocabulary) -> Rows:
+    def join(self, other: Rows, vocabulary: RowVocabulary) -> Rows:
         """Return the rows of both, those of `self` first, with as little source padding as they need.
 
-        `words` is the vocabulary of the joined rows.
+        `vocabulary` is the vocabulary of the joined rows.
         """
         device = self.parts[0][0].valid_BS.device
         num_rows = self.num_rows + other.num_rows
-        missing = -num_rows % MULTIPLE
+        missing = -num_rows % PADDING_MULTIPLE
         first_P, second_P = (
             torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
             for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
         )
-        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), MULTIPLE)
+        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), PADDING_MULTIPLE)
         parts = tuple(
             (
                 _memory_of(memory, first_P, self.num_rows, shared=shared)
@@ -104,10 +104,10 @@ class Rows(NamedTuple):
                 state.select(first_P).at_width(width).join(other_state.select(second_P).at_width(width)),
             )
             for (memory, state), (other_memory, other_state), shared in zip(
-                self.parts, other.parts, self.shares, strict=True
+                self.parts, other.parts, self.shares_memory, strict=True
             )
         )
-        return Rows(num_rows, parts, self.shares, words)
+        return Rows(num_rows, parts, self.shares_memory, vocabulary)
 
 
 def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
@@ -127,10 +127,10 @@ def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool)
 
 def padded_width(ids: Sequence[int]) -> int:
     """Return the number of source positions of a sentence in a batch, with </s>, rounded up to a multiple of 16."""
-    return round_up(len(ids) + 1, MULTIPLE)
+    return round_up(len(ids) + 1, PADDING_MULTIPLE)
 
 
 def padded_rows(rows: Tensor) -> Tensor:
     """Return the row numbers, padded at the end to a multiple of 16 with copies of the first."""
-    missing = -len(rows) % MULTIPLE
+    missing = -len(rows) % PADDING_MULTIPLE
     return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt_cli.translation.results import Translated
+from nmt_cli.translation.results import TranslatedLine
 
 if TYPE_CHECKING:
     from nmt_cli.translation.glossary import Glossary
 
 SIZES = (8, 64, 512)
 """Numbers of sentences at which the classes 1, 2 and 3 of requests begin; class 0 has fewer than the first."""
-AHEAD = (64, 8, 4, 4)
+PREFETCH_COUNTS = (64, 8, 4, 4)
 """Most tasks of each class that a worker has at a time."""
 TASK_SENTENCES = 64
 """Most sentences in a task. A worker cuts all of them into pieces at once, which takes some 10 ms."""
@@ -28,7 +28,7 @@ PROBE = "a"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestOptions:
     """Options of a request, for each of its sentences."""
 
     n_best: int = 1
@@ -40,7 +40,7 @@ class Wanted:
     """Terms that each translation must have."""
 
 
-class Abilities(NamedTuple):
+class Capabilities(NamedTuple):
     """Properties of a model on which the fields of an answer depend."""
 
     alignment: bool
@@ -49,7 +49,7 @@ class Abilities(NamedTuple):
     """True if it has a calibration, so that it has confidence."""
 
 
-class Spent(NamedTuple):
+class SearchStatistics(NamedTuple):
     """Work of one worker in a direction since its last result in that direction."""
 
     sentences: int = 0
@@ -58,12 +58,12 @@ class Spent(NamedTuple):
     seconds: float = 0.0
 
 
-class Found(NamedTuple):
+class SentenceResult(NamedTuple):
     """The result of a task."""
 
-    translated: list[Translated]
-    abilities: Abilities
-    spent: Spent
+    translated: list[TranslatedLine]
+    capabilities: Capabilities
+    search_statistics: SearchStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,24 @@ class SentenceTask:
     direction: int
     """Index of the direction among those that the workers know."""
     sentences: tuple[str, ...]
-    wanted: Wanted = Wanted()
+    wanted: RequestOptions = RequestOptions()
     size: int = 0
     """The class of the whole request (see `SIZES`)."""
     places: tuple[int, ...] = ()
     """The place of each sentence in the request, from 0."""
 
-    def alone(self) -> list[SentenceTask]:
+    def subtasks(self) -> list[SentenceTask]:
         """Return a task for each sentence."""
         each = zip(self.sentences, self.places, strict=True)
         return [replace(self, sentences=(sentence,), places=(place,)) for sentence, place in each]
 
-    def joined(self, results: Sequence[Found]) -> Found:
+    def join_results(self, results: Sequence[SentenceResult]) -> SentenceResult:
         """Return the result of this task from those of its sentences."""
         translated = list(chain.from_iterable(found.translated for found in results))
-        spent = Spent(*map(sum, zip(*(found.spent for found in results), strict=True)))
-        return Found(translated, results[0].abilities, spent)
+        search_statistics = SearchStatistics(
+            *map(sum, zip(*(found.search_statistics for found in results), strict=True))
+        )
+        return SentenceResult(translated, results[0].capabilities, search_statistics)
 
     def name(self) -> str:
         """Return the name of the first sentence for messages, such as `sentence 17`."""
@@ -100,7 +102,7 @@ def size_of(num_sentences: int) -> int:
     return sum(num_sentences >= first for first in SIZES)
 
 
-def tasks_of(direction: int, sentences: Sequence[str], wanted: Wanted, workers: int) -> list[SentenceTask]:
+def tasks_of(direction: int, sentences: Sequence[str], wanted: RequestOptions, workers: int) -> list[SentenceTask]:
     """Return the tasks of a request, each with sentences of like length."""
     size, places = size_of(len(sentences)), tuple(range(len(sentences)))
     step = len(sentences) or 1

@@ -28,10 +28,10 @@ from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_
 from nmt_cli.translation.windows import batched
 
 FOLDER = ".translate-corpus"
-FORMAT = 1
+FORMAT_VERSION = 1
 MAX_PART_BYTES = 16_000_000
 """Bytes at which a part ends even if it has few lines, so that a part of long lines fits into memory."""
-OPTIONS = {
+CONDITION_OPTIONS = {
     "model": "--model or --checkpoint", "direction": "--source-lang or --target-lang", "beam_size": "--beam-size",
     "length_penalty": "--length-penalty", "max_source_pieces": "decoding.max_source_pieces",
     "max_length_a": "decoding.max_length_a", "max_length_b": "decoding.max_length_b",
@@ -41,9 +41,9 @@ OPTIONS = {
     "threads": "--threads", "part_lines": "--part-lines", "field": "--field", "output_field": "--output-field",
 }  # fmt: skip
 """The command-line option or the configuration key of each condition of a bulk translation, for messages."""
-HASHED = ("model", "shortlist")
+HASHED_CONDITIONS = ("model", "shortlist")
 """Conditions whose values are hashes, which messages leave out."""
-FOLLOWING = ("with_alignment",)
+DERIVED_CONDITIONS = ("with_alignment",)
 """Conditions that follow from others; messages name them only if no other condition differs."""
 
 
@@ -82,9 +82,9 @@ class Shard:
         except FileNotFoundError:
             is_unchanged = False
         if not is_unchanged:
-            raise self.changed()
+            raise self.changed_error()
 
-    def changed(self) -> InputError:
+    def changed_error(self) -> InputError:
         """Return the error for an input that has changed since its translation began."""
         return InputError(f"{self.source}: has changed since its translation began; choose another --output")
 
@@ -108,7 +108,7 @@ def cut_into_parts(lines: Iterable[bytes], part_lines: int) -> Iterator[list[byt
     return batched(lines, part_lines, len, MAX_PART_BYTES)
 
 
-def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
+def scan_shard(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
     """Read an input once before anything is translated, to count the lines of its parts and check each line.
 
     Raises:
@@ -130,7 +130,7 @@ def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
 # The directory -----------------------------------------------------------------------------------------------------
 
 
-class Corpus:
+class BulkTranslation:
     """The translations of many inputs in one directory, finished or under way."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Corpus:
     ) -> None:
         """Begin a bulk translation, or resume one with the same `conditions`, and check everything before any work.
 
-        `conditions` are the settings that change the outputs, as JSON values. The directory must be held (`held`).
+        `conditions` are the settings that change the outputs, as JSON values. The directory must be held (`lock`).
 
         Raises:
             InputError: the directory was begun under other conditions; an input is wrong, has changed, or would
@@ -165,7 +165,7 @@ class Corpus:
         self.shards = [
             replace(known[source.name], source=source)
             if source.name in known
-            else survey(source, self._format(source), part_lines)
+            else scan_shard(source, self._format(source), part_lines)
             for source in sources
         ]
         _write_record(record_path, conditions, known | {shard.name: shard for shard in self.shards})
@@ -182,7 +182,7 @@ class Corpus:
 
     @staticmethod
     @contextmanager
-    def held(directory: Path) -> Iterator[None]:
+    def lock(directory: Path) -> Iterator[None]:
         """Lock a directory against a second process while the block runs.
 
         Raises:
@@ -218,26 +218,26 @@ class Corpus:
             with open_input(shard.source) as stream:
                 for number, lines in enumerate(cut_into_parts(iter_lines(stream), self._part_lines)):
                     if shard.part_lines[number : number + 1] != (len(lines),):
-                        raise shard.changed()
+                        raise shard.changed_error()
                     if number in wanted:
                         yield Part(shard, number, first_line, lines)
                     first_line += len(lines)
             if first_line != shard.num_lines:
-                raise shard.changed()
+                raise shard.changed_error()
 
     def texts(self, part: Part) -> list[bytes]:
         """Return the text to translate of each line of a part."""
         return list(map(self._format(part.shard.source).text, part.lines))
 
-    def put(self, part: Part, translations: Sequence[bytes]) -> None:
+    def write_part(self, part: Part, translations: Sequence[bytes]) -> None:
         """Write the translations of a part, each with its line feed; after the last part, join the shard.
 
         Raises:
             InputError: at the last part, the input has changed, or another program has made the file of the shard.
             NmtError: at the last part, a part on the disk is damaged.
         """
-        written = self._format(part.shard.source).written
-        lines = [written(*both) for both in zip(part.lines, translations, strict=True)]
+        output_line = self._format(part.shard.source).output_line
+        lines = [output_line(*both) for both in zip(part.lines, translations, strict=True)]
         with atomic_path(self._path_of(part.shard, part.number)) as temporary:
             temporary.write_bytes(b"".join(lines))
         self._missing[part.shard.name].discard(part.number)
@@ -327,12 +327,12 @@ class Corpus:
 
 def _option(name: str, before: Any) -> str:
     """Return the name of an option whose value has changed, with its first value unless that is a hash."""
-    option = OPTIONS.get(name, name)
+    option = CONDITION_OPTIONS.get(name, name)
     if isinstance(before, bool):
         return f"{option} (was {'on' if before else 'off'})"
     if before is None:
         return f"{option} (was not given)"
-    return option if name in HASHED else f"{option} (was {before})"
+    return option if name in HASHED_CONDITIONS else f"{option} (was {before})"
 
 
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
@@ -353,12 +353,13 @@ def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: is damaged; choose another --output") from error
-    if record.get("format") != FORMAT:
+    if record.get("format") != FORMAT_VERSION:
         raise InputError(
-            f"{path}: has format version {record.get('format')!r}, this nmt reads {FORMAT}; choose another --output"
+            f"{path}: has format version {record.get('format')!r}, this nmt reads {FORMAT_VERSION}; choose another "
+            "--output"
         )
     if differing := [name for name in {**conditions, **before} if before.get(name) != conditions.get(name)]:
-        named = [name for name in differing if name not in FOLLOWING] or differing
+        named = [name for name in differing if name not in DERIVED_CONDITIONS] or differing
         said = ", ".join(_option(name, before.get(name)) for name in named)
         raise InputError(
             f"{directory}: was begun with other options: {said}. Give the options of the first time, or choose another "
@@ -370,4 +371,6 @@ def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
 def _write_record(path: Path, conditions: Mapping[str, Any], shards: Mapping[str, Shard]) -> None:
     entries = {name: {**asdict(shard), "source": str(shard.source)} for name, shard in shards.items()}
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps({"format": FORMAT, "conditions": dict(conditions), "shards": entries}) + "\n")
+        temporary.write_text(
+            json.dumps({"format": FORMAT_VERSION, "conditions": dict(conditions), "shards": entries}) + "\n"
+        )

@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, NmtError, place_of
-from nmt_cli.system.memory import is_broken_device
+from nmt_cli.system.memory import is_device_failure
 from nmt_cli.system.workers import Inbox, Message
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.long_lines import PartTranslations
-from nmt_cli.translation.results import Counts, Part, Translated
+from nmt_cli.translation.results import Counts, Part, TranslatedLine
 from nmt_cli.translation.rows import padded_width
-from nmt_cli.translation.sentence_tasks import Abilities, Found, SentenceTask, Spent
-from nmt_cli.translation.terms import TermFinder
-from nmt_cli.translation.translator import PartByPart, Translator
+from nmt_cli.translation.sentence_tasks import Capabilities, SearchStatistics, SentenceResult, SentenceTask
+from nmt_cli.translation.terms import TermEncoder
+from nmt_cli.translation.translator import PartGenerator, Translator
 
 MIN_WIDTH = 64
 """Most source positions, padding included, in the search of the shortest sentences of small requests. Most sentences
 of small requests share this search."""
-MAX_LIVE = 4
+MAX_SEARCHES = 4
 """Most searches that take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
 """Most steps for which new sentences wait until they are half as many as those in the search: few rows are slow."""
@@ -44,7 +44,7 @@ MAX_GLOSSARIES = 8
 """Number of glossaries whose terms are kept as pieces. All tasks of a request have the same glossary."""
 
 
-class Kind(NamedTuple):
+class SearchKind(NamedTuple):
     """Properties that all sentences of a search share."""
 
     direction: int
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
     width: int
     """Source positions with padding. For small requests, a bound instead: 64, 128, 256, and so on."""
     n_best: int
-    terms: TermFinder | None
+    terms: TermEncoder | None
     has_constraints: bool
     """True if the search has constraints: a prefix, a glossary, or a number that must be kept."""
 
@@ -65,10 +65,10 @@ class Job:
     number: int
     task: SentenceTask
     translator: Translator
-    steps: PartByPart
-    missing: int = 0
+    steps: PartGenerator
+    num_missing: int = 0
     """Sentences that are not translated yet; one that is too long for the model counts as several."""
-    found: list[PartTranslations] = field(default_factory=list)
+    translations: list[PartTranslations] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -76,7 +76,7 @@ class Job:
 class Turn:
     """A search or a measurement of confidence that is under way. It advances by one step at a time."""
 
-    kind: Kind | None
+    kind: SearchKind | None
     """None for a measurement."""
     direction: int
     seconds: float
@@ -96,9 +96,9 @@ class Turn:
 class SharedSearch:
     """The work of a worker that does `SentenceTask`s, many at once."""
 
-    def __init__(self, translators: Sequence[Translator], renewed: Callable[[Any], SharedSearch]) -> None:
+    def __init__(self, translators: Sequence[Translator], reloaded: Callable[[Any], SharedSearch]) -> None:
         """Store a translator for each direction, and a function that returns this work with a model loaded anew."""
-        self._translators, self.renewed = translators, renewed
+        self._translators, self.reloaded = translators, reloaded
 
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends; an unexpected error ends the worker, and another does its tasks."""
@@ -116,35 +116,35 @@ class SearchScheduler:
         self._translators, self._inbox = translators, inbox
         self._jobs: dict[int, Job] = {}
         """The tasks that are not done, by their numbers."""
-        self._waiting: dict[Kind, deque[tuple[Job, Part]]] = {}
+        self._waiting: dict[SearchKind, deque[tuple[Job, Part]]] = {}
         """Sentences that no search has taken yet, the kind that has waited longest first."""
         self._unmeasured: list[Job] = []
         """Tasks whose sentences are all translated, but whose confidence is not measured yet."""
-        self._live: list[Turn] = []
-        self._spent = [Spent()] * len(translators)
+        self._active_turns: list[Turn] = []
+        self._search_statistics = [SearchStatistics()] * len(translators)
         self._glossaries: deque[tuple[int, Glossary, Translator]] = deque(maxlen=MAX_GLOSSARIES)
         self._progress = monotonic()
-        inbox.state, inbox.holds = self._stalled, True
+        inbox.state, inbox.is_buffered = self._stalled_seconds, True
 
-    def _stalled(self) -> float:
+    def _stalled_seconds(self) -> float:
         """Return the seconds since the last progress of a task; 0 if there is nothing to do."""
         return monotonic() - self._progress if self._jobs else 0.0
 
     def run(self) -> None:
         """Do tasks until the inbox ends."""
-        while self._hear():
+        while self._receive_tasks():
             self._forget_cancelled()
             self._begin_turns()
-            if self._live:
-                self._go_on_with(min(self._live, key=lambda turn: turn.seconds))
+            if self._active_turns:
+                self._advance_turn(min(self._active_turns, key=lambda turn: turn.seconds))
 
-    def _hear(self) -> bool:
+    def _receive_tasks(self) -> bool:
         """Begin the tasks that have come; with nothing to do, wait for one. Return False if the inbox has ended."""
         if not self._jobs:
-            self._close_all(self._live)  # searches that have found all, but have not ended yet
+            self._close_all(self._active_turns)  # searches that have found all, but have not ended yet
             self._inbox.flush()
         came: list[Message] = []
-        while (message := self._inbox.next(waits=not self._jobs and not came)) is not None:
+        while (message := self._inbox.next(block=not self._jobs and not came)) is not None:
             came.append(message)
         self._inbox.flush()  # whoever replaces this worker must know what it was doing
         for message in came:
@@ -156,9 +156,11 @@ class SearchScheduler:
         try:
             translator = self._translator(task)
             lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in task.sentences]
-            steps = translator.by_parts(lines, [task.wanted.prefix] * len(lines) if task.wanted.prefix else None)
+            steps = translator.translation_steps(
+                lines, [task.wanted.prefix] * len(lines) if task.wanted.prefix else None
+            )
         except Exception as error:
-            self._inbox.failed(number, _told(error))
+            self._inbox.send_error(number, _client_error(error))
             return
         self._jobs[number] = job = Job(number, task, translator, steps)
         self._advance(job, partial(next, steps))
@@ -185,7 +187,7 @@ class SearchScheduler:
         translator = self._translators[direction]
         if not translator.models.has_attention:
             raise InputError("this model has no attention, so glossary is not possible")
-        terms = TermFinder(translator.tokenizers, glossary)
+        terms = TermEncoder(translator.tokenizers, glossary)
         translator = replace(translator, normalizer=translator.normalizer.with_glossary(glossary), terms=terms)
         self._glossaries.append((direction, glossary, translator))
         return translator
@@ -201,21 +203,21 @@ class SearchScheduler:
         except Exception as error:
             self._fail(job, error)
         else:
-            job.missing, job.found = len(parts), []
+            job.num_missing, job.translations = len(parts), []
             for part in parts:
                 self._waiting.setdefault(kind_of(job, part), deque()).append((job, part))
 
-    def _end(self, job: Job, translated: list[Translated]) -> None:
+    def _end(self, job: Job, translated: list[TranslatedLine]) -> None:
         direction, translator = job.task.direction, self._translators[job.task.direction]
-        abilities = Abilities(translator.models.has_attention, translator.estimator is not None)
-        spent, self._spent[direction] = self._spent[direction], Spent()
+        capabilities = Capabilities(translator.models.has_attention, translator.estimator is not None)
+        search_statistics, self._search_statistics[direction] = self._search_statistics[direction], SearchStatistics()
         if self._close(job):
-            self._inbox.done(job.number, Found(translated, abilities, spent))
+            self._inbox.send_result(job.number, SentenceResult(translated, capabilities, search_statistics))
 
     def _fail(self, job: Job, error: Exception | None) -> None:
         """End a task with an error, or with None if it was cancelled."""
         if self._close(job):
-            self._inbox.failed(job.number, error and _told(error))
+            self._inbox.send_error(job.number, error and _client_error(error))
 
     def _close(self, job: Job) -> bool:
         """Forget a task; return False if it is over already."""
@@ -232,47 +234,47 @@ class SearchScheduler:
             self._waiting = {kind: own for kind, own in left.items() if own}
             self._unmeasured = [job for job in self._unmeasured if not job.is_over]
             # A search whose answers nobody waits for ends at once, so that its memory is free.
-            self._close_all([turn for turn in self._live if all(job.is_over for job in turn.jobs())])
+            self._close_all([turn for turn in self._active_turns if all(job.is_over for job in turn.jobs())])
 
     def _close_all(self, turns: Sequence[Turn]) -> None:
         """End some searches now: they refer to themselves, so their memory would wait for the garbage collector."""
         for turn in tuple(turns):
             turn.steps.close()
-            self._live.remove(turn)
+            self._active_turns.remove(turn)
 
     # Turns ----------------------------------------------------------------------------------------------------------
 
     def _begin_turns(self) -> None:
         """Begin the measurements and searches that wait, as far as there are places for them."""
         # They have had the time of the others, who would else stand still until they have.
-        seconds = min((turn.seconds for turn in self._live), default=0.0)
-        if self._unmeasured and all(turn.kind is not None for turn in self._live):
+        seconds = min((turn.seconds for turn in self._active_turns), default=0.0)
+        if self._unmeasured and all(turn.kind is not None for turn in self._active_turns):
             direction = self._unmeasured[0].task.direction
             same = [job for job in self._unmeasured if job.task.direction == direction]
             self._unmeasured = [job for job in self._unmeasured if job.task.direction != direction]
             turn = Turn(None, direction, seconds, monotonic())
-            turn.members = {id(part): (job, part) for job in same for part, _ in job.found}
-            turn.steps = self._measured(same)
-            self._live.append(turn)
+            turn.members = {id(part): (job, part) for job in same for part, _ in job.translations}
+            turn.steps = self._measurement_steps(same)
+            self._active_turns.append(turn)
         for kind in tuple(self._waiting):
             if self._may_begin(kind):
                 turn = Turn(kind, kind.direction, seconds, monotonic())
                 translator = self._waiting[kind][0][0].translator
                 # Most small ones have about half of their width.
                 at_once = translator.at_once(kind.width if kind.size else kind.width // 2)
-                first = self._newcomers(turn, kind, at_once)
-                turn.steps = self._searched(turn, kind, translator, first, at_once)
-                self._live.append(turn)
+                first = self._take_new_parts(turn, kind, at_once)
+                turn.steps = self._search_steps(turn, kind, translator, first, at_once)
+                self._active_turns.append(turn)
 
-    def _kinds(self) -> list[Kind]:
-        return [turn.kind for turn in self._live if turn.kind is not None]
+    def _kinds(self) -> list[SearchKind]:
+        return [turn.kind for turn in self._active_turns if turn.kind is not None]
 
-    def _may_begin(self, kind: Kind) -> bool:
+    def _may_begin(self, kind: SearchKind) -> bool:
         """Return whether a search for a kind may begin; large requests of one size have one search at a time."""
         kinds = self._kinds()
         if kind.size:
-            return len(kinds) < MAX_LIVE - 1 and all(other.size != kind.size for other in kinds)
-        return len(kinds) < MAX_LIVE and kind not in kinds
+            return len(kinds) < MAX_SEARCHES - 1 and all(other.size != kind.size for other in kinds)
+        return len(kinds) < MAX_SEARCHES and kind not in kinds
 
     def _must_end(self, turn: Turn) -> bool:
         """Return whether a search must take no more sentences, because another task has waited for its place."""
@@ -281,21 +283,23 @@ class SearchScheduler:
         kinds, jobs = self._kinds(), turn.jobs()
         return any(kind not in kinds and own[0][0] not in jobs for kind, own in self._waiting.items())
 
-    def _go_on_with(self, turn: Turn) -> None:
+    def _advance_turn(self, turn: Turn) -> None:
         """Advance a search or a measurement by one step."""
         began, num_tasks = monotonic(), max(1, len(turn.jobs()))
         for _ in turn.steps:
             break
         else:
-            self._live.remove(turn)
+            self._active_turns.remove(turn)
             if turn.kind in self._waiting:  # the other kinds go first
                 self._waiting[turn.kind] = self._waiting.pop(turn.kind)
         self._progress = monotonic()
         turn.seconds += (self._progress - began) / num_tasks
-        spent = self._spent[turn.direction]
-        self._spent[turn.direction] = spent._replace(seconds=spent.seconds + self._progress - began)
+        search_statistics = self._search_statistics[turn.direction]
+        self._search_statistics[turn.direction] = search_statistics._replace(
+            seconds=search_statistics.seconds + self._progress - began
+        )
 
-    def _newcomers(self, turn: Turn, kind: Kind, room: int) -> list[Part]:
+    def _take_new_parts(self, turn: Turn, kind: SearchKind, room: int) -> list[Part]:
         """Take and return the sentences that enter a search now, at most `room`; none if more should gather first."""
         waiting = self._waiting.get(kind, ())
         number = min(room, len(waiting))
@@ -308,15 +312,15 @@ class SearchScheduler:
             del self._waiting[kind]
         turn.steps_alone = 0
         turn.members.update((id(part), (job, part)) for job, part in taken)
-        sentences, batches, seconds = self._spent[kind.direction]
-        self._spent[kind.direction] = Spent(sentences + number, batches + 1, seconds)
+        sentences, batches, seconds = self._search_statistics[kind.direction]
+        self._search_statistics[kind.direction] = SearchStatistics(sentences + number, batches + 1, seconds)
         return [part for _, part in taken]
 
-    def _searched(
-        self, turn: Turn, kind: Kind, translator: Translator, first: Sequence[Part], at_once: int
+    def _search_steps(
+        self, turn: Turn, kind: SearchKind, translator: Translator, first: Sequence[Part], at_once: int
     ) -> Generator[None]:
         """Search sentences of a kind, and yield after each step, so that others can take turns."""
-        more = None if kind.has_constraints else partial(self._newcomers, turn, kind)
+        more = None if kind.has_constraints else partial(self._take_new_parts, turn, kind)
         try:
             for found in translator.search_by_steps(first, more=more, at_once=at_once):
                 if found is not None:
@@ -333,23 +337,23 @@ class SearchScheduler:
                 for found in () if job.is_over else job.translator.search([part]):
                     self._answer(job, *found)
             except Exception as error:
-                if is_broken_device(error):
+                if is_device_failure(error):
                     raise  # another worker will do better
                 self._fail(job, error)
 
     def _answer(self, job: Job, part: Part, hypotheses: Any) -> None:
         """Add the translations of a sentence to its task; with the last sentence, the task advances."""
         self._progress = monotonic()
-        job.found.append(job.translator.finish(part, hypotheses))
-        job.missing -= 1
-        if job.missing or job.is_over:
+        job.translations.append(job.translator.finish(part, hypotheses))
+        job.num_missing -= 1
+        if job.num_missing or job.is_over:
             return
         if job.translator.estimator is None:
-            self._advance(job, partial(job.steps.send, job.found))
+            self._advance(job, partial(job.steps.send, job.translations))
         else:
             self._unmeasured.append(job)
 
-    def _measured(self, jobs: Sequence[Job]) -> Generator[None]:
+    def _measurement_steps(self, jobs: Sequence[Job]) -> Generator[None]:
         """Measure the confidence of the models in the translations of some tasks, and yield after each batch."""
         try:
             yield from _measure(jobs)
@@ -362,17 +366,17 @@ class SearchScheduler:
                     self._fail(job, error)
         for job in jobs:
             if not job.is_over:
-                self._advance(job, partial(job.steps.send, job.found))
+                self._advance(job, partial(job.steps.send, job.translations))
 
 
 def _measure(jobs: Sequence[Job]) -> Iterator[None]:
     translator = jobs[0].translator
     assert translator.estimator is not None
-    found = [of_part for job in jobs for of_part in job.found]
-    return translator.estimator.measure(translator.models, found, translator.options.batch_tokens)
+    translations = [of_part for job in jobs for of_part in job.translations]
+    return translator.estimator.measure(translator.models, translations, translator.options.batch_tokens)
 
 
-def kind_of(job: Job, part: Part) -> Kind:
+def kind_of(job: Job, part: Part) -> SearchKind:
     """Return the kind of search that a sentence of a task needs."""
     task, width = job.task, padded_width(part.ids)
     if not task.size:
@@ -382,10 +386,10 @@ def kind_of(job: Job, part: Part) -> Kind:
         width = shared
     terms = None if task.wanted.glossary is None else job.translator.terms
     is_bound = bool(task.wanted.prefix) or terms is not None or part.constraints is not None
-    return Kind(task.direction, task.size, width, job.translator.options.n_best, terms, is_bound)
+    return SearchKind(task.direction, task.size, width, job.translator.options.n_best, terms, is_bound)
 
 
-def _told(error: Exception) -> NmtError:
+def _client_error(error: Exception) -> NmtError:
     """Return the error for a client: an `NmtError` unchanged; any other is logged, and a general one returned."""
     if isinstance(error, NmtError):
         return error

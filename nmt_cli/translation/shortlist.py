@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.batch import Sources, round_up
+from nmt_cli.data.batch import SourceBatch, round_up
 from nmt_cli.data.tokenizer import EOS
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_metadata, read_tensors, tensors_as_bytes
 
-SMALLEST_SHARE = 0.05
+MIN_LINK_SHARE = 0.05
 """Share of a target piece's attention below which there is no link."""
-NONE = -1
+NO_PIECE = -1
 """Fills the rows of source pieces with fewer than K likely ones."""
 
 
@@ -81,18 +81,18 @@ class Shortlist:
     frequent_F: Tensor
     """Pieces that any sentence may use."""
     likely_VK: Tensor
-    """Likely target pieces of each source piece, with `NONE` at the end where there are fewer."""
+    """Likely target pieces of each source piece, with `NO_PIECE` at the end where there are fewer."""
 
     def without(self, pieces: Sequence[int]) -> Shortlist:
         """Return the shortlist without the given pieces, which must not be generated."""
         banned = torch.tensor(list(pieces), dtype=self.frequent_F.dtype)
         frequent_F = self.frequent_F[~torch.isin(self.frequent_F, banned)]
-        return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NONE))
+        return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NO_PIECE))
 
-    def candidates(self, sources: Sources, vocab_size: int, multiple: int) -> Candidates:
+    def candidates(self, sources: SourceBatch, vocab_size: int, multiple: int) -> Candidates:
         """Return the candidates of each source; U and W are rounded up to multiples of `multiple`."""
         likely_BSK = self.likely_VK[sources.ids_BS].long()
-        nothing_BSK = (likely_BSK == NONE) | ~sources.valid_BS.unsqueeze(-1)
+        nothing_BSK = (likely_BSK == NO_PIECE) | ~sources.valid_BS.unsqueeze(-1)
         allowed_BV = torch.zeros(len(likely_BSK), vocab_size + 1, dtype=torch.bool)
         allowed_BV.scatter_(1, likely_BSK.masked_fill(nothing_BSK, vocab_size).flatten(1), value=True)
         allowed_BV = allowed_BV[:, :vocab_size].index_fill(1, self.frequent_F.long(), value=True)
@@ -121,7 +121,7 @@ class LinkCounts:
         links, shares = [self._links], [self._counts]
         for source, target, weights_TS in pairs:
             target_T = np.asarray(target, dtype=np.int64)
-            places_T, places_S = np.nonzero(weights_TS >= SMALLEST_SHARE)
+            places_T, places_S = np.nonzero(weights_TS >= MIN_LINK_SHARE)
             links.append(np.asarray(source, dtype=np.int64)[places_S] * self._sizes[1] + target_T[places_T])
             shares.append(weights_TS[places_T, places_S])
             np.add.at(self._frequency_V, target_T, 1)
@@ -146,13 +146,13 @@ class LinkCounts:
         rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
         likely = min(likely, int(rank.max(initial=0)) + 1)  # no source piece is linked with more
         near = rank < likely
-        likely_VK = np.full((source_size, likely + joint), NONE, dtype=np.int32)
+        likely_VK = np.full((source_size, likely + joint), NO_PIECE, dtype=np.int32)
         likely_VK[sources[near], rank[near]] = targets[near]
         if joint:
             likely_VK[:, -1] = np.arange(source_size)
         return Shortlist(torch.from_numpy(common), torch.from_numpy(likely_VK))
 
-    def share_within(self, shortlist: Shortlist) -> float:
+    def link_coverage(self, shortlist: Shortlist) -> float:
         """Return the share of the counted links that the shortlist allows, a lower bound: other source pieces may allow
         more."""
         sources, targets = np.divmod(self._links, self._sizes[1])
@@ -185,7 +185,7 @@ def read_shortlist(path: Path, tokenizers: Mapping[str, str], vocab_sizes: tuple
     if read_metadata(path) != dict(tokenizers):
         raise ModelError(f"{path}: was made for another tokenizer than this model's; `nmt shortlist` makes one for it")
     for pieces in (frequent_F, likely_VK):
-        if pieces.is_floating_point() or not bool(((pieces >= NONE) & (pieces < target_size)).all()):
+        if pieces.is_floating_point() or not bool(((pieces >= NO_PIECE) & (pieces < target_size)).all()):
             raise ModelError(f"{path}: is damaged: it names pieces that are not in the vocabulary")
     if likely_VK.shape[0] != source_size or int(frequent_F.min()) < 0:
         raise ModelError(f"{path}: is damaged: it does not fit the vocabulary")

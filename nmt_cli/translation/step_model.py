@@ -16,23 +16,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.batch import Sources
+from nmt_cli.data.batch import SourceBatch
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import ForcedPrefix, Prediction, SearchState
 from nmt_cli.system.errors import PredictionError
-from nmt_cli.translation.precision import prepared
-from nmt_cli.translation.rows import MULTIPLE, Rows, RowVocabulary, padded_rows
+from nmt_cli.translation.precision import convert_precision
+from nmt_cli.translation.rows import PADDING_MULTIPLE, Rows, RowVocabulary, padded_rows
 from nmt_cli.translation.shortlist import Candidates, Shortlist
 
-SCORED_AT_ONCE = 1024
+MAX_SCORED_PIECES = 1024
 """Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
-FORCED_WEIGHTS = 2**22
+MAX_FORCED_WEIGHTS = 2**22
 """Most attention weights, those of padding included, that a model computes at once for given targets."""
 
 
-class Observed(NamedTuple):
+class ForcedPredictions(NamedTuple):
     """Predictions for given targets, piece by piece. The values at padding mean nothing."""
 
     log_probs_BT: Tensor
@@ -53,25 +53,25 @@ class TrainedModels:
         device: torch.device,
         precision: str | None = None,
         shortlist: Shortlist | None = None,
-        refusals: Sequence[str] = (),
+        prediction_errors: Sequence[str] = (),
     ) -> None:
         """Move the models to the device and change them in place to `precision`: fp32, bf16 or int8. None
         leaves them as they are, so that their training can continue.
 
-        With a `shortlist` (without banned pieces) a search generates only pieces that go with its source. `refusals`
-        has the message of `PredictionError` for each model.
+        With a `shortlist` (without banned pieces) a search generates only pieces that go with its source.
+        `prediction_errors` has the message of `PredictionError` for each model.
         """
         self._models = [model.to(device) for model in models]
         if precision is not None:
-            self._models = [prepared(model, precision) for model in self._models]
+            self._models = [convert_precision(model, precision) for model in self._models]
         self._device = device
         self._shortlist = shortlist
         self.has_shortlist = shortlist is not None
-        self._refusals = refusals
+        self._prediction_errors = prediction_errors
         self.has_attention = all(model.has_attention for model in models)
 
     @property
-    def without_attention(self) -> str:
+    def no_attention_message(self) -> str:
         """The beginning of a message about the first model without attention; empty if all have attention."""
         for number, model in enumerate(self._models, start=1):
             if not model.has_attention:
@@ -80,28 +80,30 @@ class TrainedModels:
         return ""
 
     @torch.inference_mode()
-    def start(self, sources: Sources, copies: int) -> SearchState:
+    def start(self, sources: SourceBatch, copies: int) -> SearchState:
         """Return the encoded sources, each for `copies` consecutive rows; the rows are padded to a multiple of 16."""
         num_sentences = sources.ids_BS.shape[0]
         shortest = sources.valid_BS.sum(dim=1).argmin(dim=0, keepdim=True)  # it costs least
-        sentence_rows = torch.cat([torch.arange(num_sentences), shortest.expand(-num_sentences % MULTIPLE)])
-        padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
+        sentence_rows = torch.cat([torch.arange(num_sentences), shortest.expand(-num_sentences % PADDING_MULTIPLE)])
+        padded = SourceBatch(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
         rows = padded_rows(torch.arange(num_sentences).repeat_interleave(copies)).to(self._device)
         parts = []
         for model in self._models:
             memory = model.encode(*padded).select(rows)
-            parts.append((memory, model.start(memory)))
-        shares = tuple(model.decoder.attention.shares_sources for model in self._models)
-        return Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
+            parts.append((memory, model.initial_state(memory)))
+        shares_memory = tuple(model.decoder.attention.can_share_sources for model in self._models)
+        return Rows(num_sentences * copies, tuple(parts), shares_memory, self._row_vocabulary(sources, copies))
 
-    def _words(self, sources: Sources, copies: int) -> RowVocabulary:
+    def _row_vocabulary(self, sources: SourceBatch, copies: int) -> RowVocabulary:
         if self._shortlist is None:
             return RowVocabulary(tuple(model.logits for model in self._models))
         vocab_size = self._models[0].output_weight.shape[0]
-        sentences = self._shortlist.candidates(sources, vocab_size, MULTIPLE).to(self._device)
-        return self._words_of(sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
+        sentences = self._shortlist.candidates(sources, vocab_size, PADDING_MULTIPLE).to(self._device)
+        return self._shortlisted_vocabulary(
+            sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies))
+        )
 
-    def _words_of(self, candidates: Candidates) -> RowVocabulary:
+    def _shortlisted_vocabulary(self, candidates: Candidates) -> RowVocabulary:
         return RowVocabulary(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
 
     @torch.inference_mode()
@@ -109,18 +111,20 @@ class TrainedModels:
         """Return the states of both batches as one, the first before the second."""
         assert isinstance(first, Rows)
         assert isinstance(second, Rows)
-        words = first.words
-        if words.candidates is not None and second.words.candidates is not None:
+        vocabulary = first.vocabulary
+        if vocabulary.candidates is not None and second.vocabulary.candidates is not None:
             vocab_size = self._models[0].output_weight.shape[0]
-            words = self._words_of(words.candidates.join(second.words.candidates, vocab_size, MULTIPLE))
-        return first.join(second, words)
+            vocabulary = self._shortlisted_vocabulary(
+                vocabulary.candidates.join(second.vocabulary.candidates, vocab_size, PADDING_MULTIPLE)
+            )
+        return first.join(second, vocabulary)
 
     @torch.inference_mode()
-    def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
+    def step(self, ids_N: Tensor, state: SearchState, masked_NS: Tensor | None = None) -> Prediction:
         """Return log-probabilities (N, V), in nats, attention (N, S) and state of every row after its last piece.
 
         With several models these are the logarithm of the mean probability, and the mean attention. A row does not
-        attend to positions where `hidden_NS` is True.
+        attend to positions where `masked_NS` is True.
 
         Raises:
             PredictionError: the probabilities of a row are not numbers (NaN).
@@ -130,22 +134,22 @@ class TrainedModels:
         rows_P = padded_rows(torch.arange(num_rows))
         ids_P1 = ids_N[rows_P].unsqueeze(1).to(self._device)
         hidden_PS = None
-        if hidden_NS is not None:
+        if masked_NS is not None:
             width = state.parts[0][0].valid_BS.shape[1]
-            hidden_PS = F.pad(hidden_NS, (0, width - hidden_NS.shape[1]))[rows_P].to(self._device)
+            hidden_PS = F.pad(masked_NS, (0, width - masked_NS.shape[1]))[rows_P].to(self._device)
         log_probs, weights, parts = [], [], []
-        words = state.words
+        vocabulary = state.vocabulary
         for part, (model, (memory, decoder_state)) in enumerate(zip(self._models, state.parts, strict=True)):
-            decoded = model.decode(ids_P1, memory._replace(hidden_NS=hidden_PS), decoder_state)
-            log_probs.append(words.log_probs(part, decoded.readout_BTR[:, 0], num_rows))
+            decoded = model.decode(ids_P1, memory._replace(masked_NS=hidden_PS), decoder_state)
+            log_probs.append(vocabulary.log_probs(part, decoded.readout_BTR[:, 0], num_rows))
             weights.append(decoded.weights_BTS[:num_rows, 0].float())
             parts.append((memory, decoded.state))
-        pieces_NW = None if words.candidates is None else words.candidates.pieces_BW.cpu()
+        pieces_NW = None if vocabulary.candidates is None else vocabulary.candidates.pieces_BW.cpu()
         new_state = state._replace(parts=tuple(parts))
         log_probs_NW = _log_mean(log_probs).cpu()
         # One is enough: a logit that is no number, or above all bounds, makes every log-probability of its row so.
         if bool(log_probs_NW[:, 0].isnan().any()):
-            self._refuse([part_NW[:, 0].isnan() for part_NW in log_probs])
+            self._raise_prediction_error([part_NW[:, 0].isnan() for part_NW in log_probs])
         return Prediction(log_probs_NW, _mean(weights).cpu(), new_state, pieces_NW)
 
     @torch.inference_mode()
@@ -175,7 +179,7 @@ class TrainedModels:
                 readouts.append(decoded.readout_BTR[: len(beginnings), 0])
                 looks.append(decoded.weights_BTS[: len(beginnings), 0].float())
             readout_MR = torch.stack(readouts, dim=1).flatten(0, 1)[places_NT.to(self._device)]
-            log_probs.append(self._scored(model, readout_MR, outputs_M))
+            log_probs.append(self._target_log_probs(model, readout_MR, outputs_M))
             weights.append(torch.stack(looks, dim=1))
             parts.append((memory, decoder_state))
         totals_NT = torch.zeros(is_read_NT.numel()).index_copy(0, places_NT, _log_mean(log_probs)).view_as(is_read_NT)
@@ -187,11 +191,11 @@ class TrainedModels:
         return ForcedPrefix(totals_NT.sum(dim=1), at_end_NTS, state._replace(parts=tuple(parts)))
 
     @staticmethod
-    def _scored(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:
-        """Return the log-probability (M) of each piece, computed for `SCORED_AT_ONCE` pieces at a time."""
+    def _target_log_probs(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:
+        """Return the log-probability (M) of each piece, computed for `MAX_SCORED_PIECES` pieces at a time."""
         found = []
         for readout_CR, outputs_C in zip(
-            readout_MR.split(SCORED_AT_ONCE), outputs_M.split(SCORED_AT_ONCE), strict=True
+            readout_MR.split(MAX_SCORED_PIECES), outputs_M.split(MAX_SCORED_PIECES), strict=True
         ):
             rows = padded_rows(torch.arange(len(outputs_C)))
             log_probs_CV = F.log_softmax(model.logits(readout_CR[rows.to(readout_CR.device)]).float(), dim=-1)
@@ -201,7 +205,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def force(
-        self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor, *, with_weights: bool = True
+        self, sources: SourceBatch, inputs_BT: Tensor, outputs_BT: Tensor, *, with_weights: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities (B, T), in nats, nan at padding, and attention weights (B, T, S) of given targets.
 
@@ -214,16 +218,16 @@ class TrainedModels:
         """
         num_sentences = inputs_BT.shape[0]
         rows = padded_rows(torch.arange(num_sentences))
-        padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
+        padded = SourceBatch(*(tensor[rows] for tensor in sources)).to(self._device)
         inputs_PT = inputs_BT[rows].to(self._device)
         places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
         outputs_M = outputs_BT.flatten()[places_M]
         log_probs, weights = [], []
-        num_steps = max(1, FORCED_WEIGHTS // padded.ids_BS.numel())
+        num_steps = max(1, MAX_FORCED_WEIGHTS // padded.ids_BS.numel())
         num_kept = padded.ids_BS.shape[1] if with_weights else 0
         for model in self._models:
             memory = model.encode(*padded)
-            state, readouts = model.start(memory), []
+            state, readouts = model.initial_state(memory), []
             looked_BTS = torch.empty(*inputs_BT.shape, num_kept)
             for first in range(0, inputs_BT.shape[1], num_steps):
                 steps = slice(first, first + num_steps)
@@ -233,38 +237,38 @@ class TrainedModels:
                 readouts.append(decoded.readout_BTR[:num_sentences].clone())
                 looked_BTS[:, steps] = decoded.weights_BTS[:num_sentences, :, :num_kept]
             readout_MR = torch.cat(readouts, dim=1).flatten(0, 1)[places_M.to(self._device)]
-            log_probs.append(self._scored(model, readout_MR, outputs_M))
+            log_probs.append(self._target_log_probs(model, readout_MR, outputs_M))
             weights.append(looked_BTS)
         log_probs_M = _log_mean(log_probs)
         if not bool(log_probs_M.isfinite().all()):
-            self._refuse([~part_M.isfinite() for part_M in log_probs])
+            self._raise_prediction_error([~part_M.isfinite() for part_M in log_probs])
         log_probs_N = torch.full((outputs_BT.numel(),), torch.nan).index_copy(0, places_M, log_probs_M)
         return log_probs_N.view_as(outputs_BT), _mean(weights)
 
     @torch.inference_mode()
-    def observe(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> Observed:
+    def observe(self, sources: SourceBatch, inputs_BT: Tensor, outputs_BT: Tensor) -> ForcedPredictions:
         """Return log-probabilities, entropies (in nats) and attention for given targets.
 
         Sources must be padded to a multiple of 16.
 
-        The pieces of all targets are scored `SCORED_AT_ONCE` at a time, without padding.
+        The pieces of all targets are scored `MAX_SCORED_PIECES` at a time, without padding.
 
         Raises:
             PredictionError: the probabilities of a piece are not numbers (NaN).
         """
         rows = padded_rows(torch.arange(inputs_BT.shape[0]))
-        padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
+        padded = SourceBatch(*(tensor[rows] for tensor in sources)).to(self._device)
         inputs_PT, outputs_BT = inputs_BT[rows].to(self._device), outputs_BT.to(self._device)
         places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
         outputs_M = outputs_BT.flatten()[places_M]
         readouts, weights = [], []
         for model in self._models:
             memory = model.encode(*padded)
-            decoded = model.decode(inputs_PT, memory, model.start(memory))
-            readouts.append(decoded.readout_BTR.flatten(0, 1)[places_M].split(SCORED_AT_ONCE))
+            decoded = model.decode(inputs_PT, memory, model.initial_state(memory))
+            readouts.append(decoded.readout_BTR.flatten(0, 1)[places_M].split(MAX_SCORED_PIECES))
             weights.append(decoded.weights_BTS[: len(inputs_BT)].float())
         found = []
-        for outputs_C, *readouts_CR in zip(outputs_M.split(SCORED_AT_ONCE), *readouts, strict=True):
+        for outputs_C, *readouts_CR in zip(outputs_M.split(MAX_SCORED_PIECES), *readouts, strict=True):
             rows_P = padded_rows(torch.arange(len(outputs_C))).to(self._device)
             log_probs = [
                 log_softmax_(model.logits(readout_CR[rows_P]).float())[: len(outputs_C)]
@@ -273,23 +277,23 @@ class TrainedModels:
             log_probs_CV = _log_mean(log_probs)
             chosen_C = log_probs_CV.gather(1, outputs_C.unsqueeze(1)).squeeze(1)
             if bool(chosen_C.isnan().any()):
-                self._refuse([part_CV[:, 0].isnan() for part_CV in log_probs])
+                self._raise_prediction_error([part_CV[:, 0].isnan() for part_CV in log_probs])
             probs_CV = log_probs_CV.exp()
             # What is impossible adds nothing: 0 times the bound.
             entropies_C = -torch.einsum("cv,cv->c", probs_CV, log_probs_CV.clamp_(min=-1e4))
             found.append(torch.stack([chosen_C, entropies_C]))
         values_2N = torch.zeros(2, outputs_BT.numel()).index_copy(1, places_M.cpu(), torch.cat(found, dim=1).cpu())
         log_probs_BT, entropies_BT = values_2N.view(2, *outputs_BT.shape)
-        return Observed(log_probs_BT, entropies_BT, _mean(weights).cpu())
+        return ForcedPredictions(log_probs_BT, entropies_BT, _mean(weights).cpu())
 
-    def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
+    def _raise_prediction_error(self, is_broken: Sequence[Tensor]) -> NoReturn:
         """Raise the error about the first model whose predictions are not finite."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
         own = (
             "the model's predictions are not finite, so its training has diverged; train again with a lower "
             "training.learning_rate"
         )
-        raise PredictionError(self._refusals[part] if self._refusals else own)
+        raise PredictionError(self._prediction_errors[part] if self._prediction_errors else own)
 
 
 def _log_mean(log_probs: list[Tensor]) -> Tensor:

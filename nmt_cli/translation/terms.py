@@ -18,18 +18,18 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.edits import Span
 from nmt_cli.text.letters import WITHOUT_SPACES
 from nmt_cli.text.line import Constraint, Line
-from nmt_cli.translation.glossary import Entry, Glossary, is_of_word
-from nmt_cli.translation.results import Part, TermFound
+from nmt_cli.translation.glossary import Entry, Glossary, is_word_character
+from nmt_cli.translation.results import Part, PartConstraint
 from nmt_cli.translation.step_model import TrainedModels
 
-_FINALS = frozenset(
+_SENTENCE_TERMINALS = frozenset(
     ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
 )
 """Characters that end a sentence."""
 _HYPHENS = "-\u00ad\u2010\u2011"
 
 
-class TermFinder:
+class TermEncoder:
     """Turns the constraints of lines into pieces, as the search needs them."""
 
     def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], glossary: Glossary | None = None) -> None:
@@ -50,22 +50,22 @@ class TermFinder:
                     )
 
     @property
-    def inside_words(self) -> tuple[int, ...]:
+    def continuation_pieces(self) -> tuple[int, ...]:
         """The target pieces that continue the word before them."""
-        return self._target.once(inside_words)
+        return self._target.compute_once(continuation_pieces)
 
     @property
-    def finals(self) -> tuple[int, ...]:
+    def sentence_terminals(self) -> tuple[int, ...]:
         """The pieces of the target that end a sentence."""
-        return self._target.once(finals)
+        return self._target.compute_once(sentence_terminals)
 
     @property
     def digits(self) -> tuple[int, ...]:
         """The pieces of the target with a digit."""
-        return self._target.once(digits)
+        return self._target.compute_once(digits)
 
-    def added_to(self, parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
-        """Return the parts with the constraints of their lines; those that a prefix meets are in `Part.covered`.
+    def with_constraints(self, parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
+        """Return the parts with the constraints of their lines; `Part.covered_constraints` has those a prefix meets.
 
         A constraint belongs to the part that has its first piece.
         """
@@ -78,19 +78,19 @@ class TermFinder:
                 continue
             own = self._of_part(part, line, ends.get(part.line, part.spans[0][0] * bool(part.part)))
             ends[part.line] = part.spans[-1][1]
-            left, covered = (own, ()) if part.prefix is None else divided(own, line.prefix)
+            left, covered_constraints = (own, ()) if part.prefix is None else split_by_prefix(own, line.prefix)
             # A prefix may cover all numbers: then the model must generate none of its own.
             has_numbers = any(term.constraint.step == Numbers.name for term in own) or part.prefix is not None
             words = self.words(part.ids) if left else ()
             found.append(
                 replace(
-                    part, terms=left, covered=covered, keeps_numbers=line.keeps_digits and has_numbers,
-                    words_of_terms=words,
+                    part, terms=left, covered_constraints=covered_constraints,
+                    keeps_numbers=line.keeps_digits and has_numbers, piece_words=words,
                 )
             )  # fmt: skip
         return found
 
-    def _of_part(self, part: Part, line: Line, begin: int) -> tuple[TermFound, ...]:
+    def _of_part(self, part: Part, line: Line, begin: int) -> tuple[PartConstraint, ...]:
         """Return the constraints of a line that begin in a part, from character `begin`, where the part before ends."""
         begins, ends = [first for first, _ in part.spans], [last for _, last in part.spans]
         found = []
@@ -100,17 +100,17 @@ class TermFinder:
             first, last = bisect_right(ends, term.begin), bisect_left(begins, term.end)
             places = range(part.num_tags + first, part.num_tags + last)
             if places:
-                found.append(TermFound(term, Term(tuple(places), self._pieces(term, line.text), term.is_known)))
+                found.append(PartConstraint(term, Term(tuple(places), self._pieces(term, line.text), term.is_known)))
         return tuple(found)
 
     def _pieces(self, term: Constraint, text: str) -> tuple[tuple[int, ...], ...]:
         """Return the pieces of each form of a constraint; `text` is the text of its line."""
         if term.step == GlossaryTerms.name:
             return tuple(ids for form in term.forms for ids in self._forms[form])
-        ends = text[term.end : term.end + 1] in _FINALS
-        return self._ways(term, ends=ends)
+        ends = text[term.end : term.end + 1] in _SENTENCE_TERMINALS
+        return self._number_spellings(term, ends=ends)
 
-    def _ways(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
+    def _number_spellings(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
         """Return the pieces of each spelling in which the model may generate a number.
 
         If pieces join a full stop to a digit, as `3.`, the model has learned to end sentences with them. So it may
@@ -118,7 +118,7 @@ class TermFinder:
         """
         (number,) = term.forms
         found: list[tuple[int, ...]] = []
-        for mark in ("", *(self._target.once(_marks_of_digits) if ends else ())):
+        for mark in ("", *(self._target.compute_once(_marks_of_digits) if ends else ())):
             own = list(_spellings(number + mark, self._target, may_be_glued=term.may_be_glued))
             if not mark or own[0][: len(found[0])] != found[0]:
                 found += own
@@ -126,27 +126,27 @@ class TermFinder:
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
-        inside = self._source.once(_inside_words)
+        inside = self._source.compute_once(_continuation_pieces)
         begun = accumulate(id_ not in inside for id_ in ids)
         return tuple(max(number - 1, 0) for number in begun)
 
 
-def divided(
-    terms: Sequence[TermFound], prefix: str
-) -> tuple[tuple[TermFound, ...], tuple[tuple[Constraint, Span], ...]]:
+def split_by_prefix(
+    terms: Sequence[PartConstraint], prefix: str
+) -> tuple[tuple[PartConstraint, ...], tuple[tuple[Constraint, Span], ...]]:
     """Return the constraints that a prefix does not meet, and the glossary terms that it meets, with their characters.
 
     Constraints other than glossary terms are all among the first.
     """
-    left, covered = list(terms), []
+    left, covered_constraints = list(terms), []
     of_glossary = [term.constraint for term in terms if term.constraint.step == GlossaryTerms.name]
     for form in sorted({form for term in of_glossary for form in term.forms}):
         for match in Glossary.of("", [Entry(form, (form,), True, 0)]).matches(prefix):
             met = next((term for term in left if form in term.constraint.forms), None)
             if met is not None:
                 left.remove(met)
-                covered.append((met.constraint, (match.begin, match.end)))
-    return tuple(left), tuple(covered)
+                covered_constraints.append((met.constraint, (match.begin, match.end)))
+    return tuple(left), tuple(covered_constraints)
 
 
 def _begin(term: Constraint) -> int:
@@ -166,7 +166,9 @@ def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -
             yield (*own, *ids[1:])
 
 
-def fit_for(normalizer: Normalizer, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Normalizer:
+def without_unsupported_steps(
+    normalizer: Normalizer, models: TrainedModels, options: DecodingOptions, target: Tokenizer
+) -> Normalizer:
     """Return the normalizer without the step `Numbers` if a search cannot keep numbers; without attention, also without
     the step `InnerSymbols`.
 
@@ -176,25 +178,25 @@ def fit_for(normalizer: Normalizer, models: TrainedModels, options: DecodingOpti
     if not models.has_attention:
         return normalizer.without(Numbers.name, InnerSymbols.name)
     is_bound = options.sampling_temperature is None and options.glossary_weight is None
-    can_say_all = target.spells_bytes and not models.has_shortlist
+    can_say_all = target.has_byte_fallback and not models.has_shortlist
     return normalizer if is_bound and can_say_all else normalizer.without(Numbers.name)
 
 
-def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
+def continuation_pieces(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the pieces that continue the word before them: bytes, and those that begin with a hyphen, or with a letter
     or a digit of a script with spaces."""
     found = []
     for id_, spelling in enumerate(tokenizer.spellings()):
         first = (spelling or b"").decode(errors="ignore")[:1]
-        goes_on = first in _HYPHENS or (is_of_word(first) and not WITHOUT_SPACES.match(first))
+        goes_on = first in _HYPHENS or (is_word_character(first) and not WITHOUT_SPACES.match(first))
         if spelling and (not first or goes_on):
             found.append(id_)
     return tuple(found)
 
 
-def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
+def sentence_terminals(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the pieces that consist of one character that ends a sentence, with or without a blank before it."""
-    return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _FINALS)
+    return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _SENTENCE_TERMINALS)
 
 
 def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -205,11 +207,11 @@ def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
 def _marks_of_digits(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return the characters that end a sentence and that some piece joins to a digit, as in `3.`."""
     joined = (text for text in _texts(tokenizer) if text[-2:-1].isdecimal())
-    return tuple(sorted({text[-1] for text in joined} & _FINALS))
+    return tuple(sorted({text[-1] for text in joined} & _SENTENCE_TERMINALS))
 
 
-def _inside_words(tokenizer: Tokenizer) -> frozenset[int]:
-    return frozenset(inside_words(tokenizer))
+def _continuation_pieces(tokenizer: Tokenizer) -> frozenset[int]:
+    return frozenset(continuation_pieces(tokenizer))
 
 
 def _texts(tokenizer: Tokenizer) -> list[str]:

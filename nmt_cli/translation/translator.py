@@ -27,28 +27,28 @@ from nmt_cli.search.beam import NewSentences, Observer, beam_search
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
-from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
+from nmt_cli.system.memory import halve_batch, is_out_of_memory, retry_in_halves
 from nmt_cli.text.alignment import MAX_WEIGHTS
 from nmt_cli.text.edits import Span
 from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.counts import Counts
-from nmt_cli.translation.long_lines import PartsOfLine, PartTranslations, joined, parts_of, rounds
+from nmt_cli.translation.long_lines import PartsOfLine, PartTranslations, joined, parts_of, segment_batches
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
 from nmt_cli.translation.repetition import is_endless, without_repetition
-from nmt_cli.translation.results import Part, PartTranslation, Translated, Translation
-from nmt_cli.translation.rows import MULTIPLE, padded_width
+from nmt_cli.translation.results import Part, PartTranslation, TranslatedLine, Translation
+from nmt_cli.translation.rows import PADDING_MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.terms import TermEncoder
 from nmt_cli.translation.unknown_words import with_unknown_words
 from nmt_cli.translation.windows import windows_of_list
 
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
 """Returns each of some parts with its translations, in any order."""
-PartByPart = Generator[Sequence[Part], Iterable[PartTranslations], list[Translated]]
+PartGenerator = Generator[Sequence[Part], Iterable[PartTranslations], list[TranslatedLine]]
 """Yields parts, is sent each of them with its translations, in any order, and returns the translations of all lines."""
-MEASURED = 512
+MAX_MEASURED_PARTS = 512
 """Parts whose confidence is measured together. Their attention weights are in memory until then."""
 MoreParts = Callable[[int], Sequence[Part]]
 """Returns parts that wait for a search, at most the given number."""
@@ -64,7 +64,7 @@ class Translator:
     counts: Counts = field(default_factory=Counts)
     normalizer: Normalizer = field(default_factory=Normalizer)
     """Changes lines to the writing of the training text, and undoes that in their translations."""
-    terms: TermFinder | None = None
+    terms: TermEncoder | None = None
     """Turns the constraints of lines (terms of a glossary, numbers to keep) into pieces; None: they are ignored."""
     estimator: ConfidenceEstimator | None = None
     """Estimates the confidence of the models in each word; None if that is not asked for."""
@@ -77,7 +77,7 @@ class Translator:
         observe: Observer | None = None,
         prefixes: Sequence[str] | None = None,
         numbers: Sequence[int] | None = None,
-    ) -> list[Translated]:
+    ) -> list[TranslatedLine]:
         """Return the translations of each line, in order.
 
         Args:
@@ -87,21 +87,21 @@ class Translator:
             numbers: the numbers of the lines in the whole input, from 0, on which samples depend. Without them, the
                 lines are numbered after those that were translated before.
         """
-        return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes, numbers)
+        return self.translate_with(partial(self._translate_groups, observe=observe), lines, prefixes, numbers)
 
-    def translate_by(
+    def translate_with(
         self,
         translate: TranslateParts,
         lines: Sequence[bytes],
         prefixes: Sequence[str] | None = None,
         numbers: Sequence[int] | None = None,
-    ) -> list[Translated]:
+    ) -> list[TranslatedLine]:
         """Return the translations of each line, in order, with their parts translated by `translate`."""
-        return _run_steps(self.by_parts(lines, prefixes, numbers), translate)
+        return _run_steps(self.translation_steps(lines, prefixes, numbers), translate)
 
-    def by_parts(
+    def translation_steps(
         self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None, numbers: Sequence[int] | None = None
-    ) -> PartByPart:
+    ) -> PartGenerator:
         """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
         raws, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
         self.counts.invalid += are_valid.count(False)
@@ -120,7 +120,7 @@ class Translator:
             bool(of_line) and not best.text for of_line, (best, *_) in zip(parts, found, strict=True)
         )
         self.counts.repeated += sum(best.repeated for best, *_ in found)
-        return [Translated(raw, translations) for raw, translations in zip(raws, found, strict=True)]
+        return [TranslatedLine(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
     def _normalizer(self) -> Normalizer:
         """Return the normalizer of the lines, with the steps for tags and placeholders if markup is kept."""
@@ -140,7 +140,7 @@ class Translator:
             found = tuple(map(self.estimator.with_confidence, found))
         if self.options.copy_unknown:
             found = tuple(with_unknown_words(line, [part for part, _ in parts], found))
-        if parts or not self._is_void(line):
+        if parts or not self._has_nothing_visible(line):
             found = tuple(normalizer.undo(line, one, up_to=Tags.name) for one in found)
         # Tags are no words, which alignments and terms count.
         own = (Translation.of(one, with_alignment=self.options.with_alignment) for one in found)
@@ -150,7 +150,7 @@ class Translator:
             for one, other in zip(own, tagged, strict=True)
         )
 
-    def _is_void(self, line: Line) -> bool:
+    def _has_nothing_visible(self, line: Line) -> bool:
         """Return whether a line has nothing visible, so that no symbols are put back into its translation either."""
         return line.text != line.raw and not self.tokenizers[0].encode(line.raw)
 
@@ -163,7 +163,7 @@ class Translator:
             PartsOfLine(line, needs_weights=needs, max_weights=self.max_weights)
             for line, needs in zip(lines, needs_weights, strict=True)
         ]
-        for segments in rounds([line.text for line in lines]):
+        for segments in segment_batches([line.text for line in lines]):
             new = parts_of(
                 segments,
                 self.tokenizers[0],
@@ -172,15 +172,15 @@ class Translator:
                 numbers=numbers,
                 num_parts=list(map(len, parts)),
             )
-            new = [self._bound(part, lines[part.line], needs_weights=needs_weights[part.line]) for part in new]
+            new = [self._with_prefix(part, lines[part.line], needs_weights=needs_weights[part.line]) for part in new]
             if self.terms is not None:
-                new = self.terms.added_to(new, lines)
+                new = self.terms.with_constraints(new, lines)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
             for part, found in (yield new):
                 parts[part.line].add(part, found)
         return [of_line.in_order() for of_line in parts]
 
-    def _bound(self, part: Part, line: Line, *, needs_weights: bool) -> Part:
+    def _with_prefix(self, part: Part, line: Line, *, needs_weights: bool) -> Part:
         """Return a part with the prefix of its line, if it is the first."""
         if part.part or not line.prefix:
             return replace(part, needs_weights=needs_weights) if needs_weights else part
@@ -189,9 +189,9 @@ class Translator:
     @property
     def _index(self) -> PieceIndex:
         """The target pieces, found by their spelling."""
-        return self.tokenizers[1].once(PieceIndex)
+        return self.tokenizers[1].compute_once(PieceIndex)
 
-    def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
+    def translate(self, lines: Iterable[str]) -> Iterator[TranslatedLine]:
         """Yield the translations of each line, window by window; only a window is held in memory."""
         for window in windows_of_list(line.encode("utf-8", errors="surrogatepass") for line in lines):
             yield from self.translate_window(window)
@@ -200,7 +200,7 @@ class Translator:
         """Warn of empty and repetitive translations, and of unusual lines, as `Counts.report` does."""
         self.counts.report(self.options.max_source_pieces)
 
-    def _by_groups(self, parts: Sequence[Part], observe: Observer | None) -> Iterator[PartTranslations]:
+    def _translate_groups(self, parts: Sequence[Part], observe: Observer | None) -> Iterator[PartTranslations]:
         """Yield each part with its translations.
 
         The longest come first, so that what does not fit in memory fails early.
@@ -209,12 +209,12 @@ class Translator:
         for _, same in groupby(by_length, key=lambda part: padded_width(part.ids)):
             group = list(same)
             is_drawn = self.options.sampling_temperature is not None
-            hypotheses = self._drawn(group) if is_drawn else self.search(group, observe)
+            hypotheses = self._sample_parts(group) if is_drawn else self.search(group, observe)
             found = (self.finish(*of_part) for of_part in hypotheses)
             if self.estimator is None:
                 yield from found
                 continue
-            while some := list(islice(found, MEASURED)):
+            while some := list(islice(found, MAX_MEASURED_PARTS)):
                 for _ in self.estimator.measure(self.models, some, self.options.batch_tokens):
                     pass
                 yield from some
@@ -225,12 +225,12 @@ class Translator:
         copies = self.options.n_best if sampling else self.options.beam_size
         return max(1, self.options.batch_tokens // (width * copies))
 
-    def _drawn(self, parts: Sequence[Part]) -> Iterator[tuple[Part, list[Hypothesis]]]:
+    def _sample_parts(self, parts: Sequence[Part]) -> Iterator[tuple[Part, list[Hypothesis]]]:
         """Yield each part with hypotheses that are sampled from the models."""
         at_once = self.at_once(padded_width(parts[0].ids))
         for start in range(0, len(parts), at_once):
             batch = parts[start : start + at_once]
-            drawn = without_running_out(batch, self._sample)
+            drawn = retry_in_halves(batch, self._sample)
             yield from zip(batch, drawn, strict=True)
 
     def search(
@@ -265,33 +265,33 @@ class Translator:
                     self.models, queue.begin, self._vocabulary(parts), self.options, at_once=at_once,
                     observe=observe, masks=self._masks(parts), is_endless=queue.is_endless,
                 ):  # fmt: skip
-                    yield None if done is None else _found(self, queue.live.pop(done[0]), done[1])
+                    yield None if done is None else _with_fallback(self, queue.active.pop(done[0]), done[1])
                 return
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or at_once == 1:
                     raise
-            at_once = halved(at_once)
-            parts = [*queue.live.values(), *queue.waiting]
+            at_once = halve_batch(at_once)
+            parts = [*queue.active.values(), *queue.waiting]
 
     def _masks(self, parts: Sequence[Part]) -> ConstraintMasks | None:
         constraints = [part.constraints for part in parts]
         if not any(constraints):
             return None
         return ConstraintMasks(
-            constraints, self._vocabulary(parts), _limits(parts, self.options), self.options.glossary_weight
+            constraints, self._vocabulary(parts), _max_lengths(parts, self.options), self.options.glossary_weight
         )
 
     def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
         """Return the state of a search before its first step: encoded sources, each with `copies` rows."""
-        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
+        return self.models.start(pad_sources([part.ids for part in parts], multiple=PADDING_MULTIPLE), copies)
 
     def _vocabulary(self, parts: Sequence[Part] = ()) -> Vocabulary:
         terms = self.terms if any(part.terms or part.keeps_numbers for part in parts) else None
-        known = ((), (), ()) if terms is None else (terms.inside_words, terms.finals, terms.digits)
+        known = ((), (), ()) if terms is None else (terms.continuation_pieces, terms.sentence_terminals, terms.digits)
         return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), *known)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
-        with_weights, limits = any(part.needs_weights for part in parts), _limits(parts, self.options)
+        with_weights, limits = any(part.needs_weights for part in parts), _max_lengths(parts, self.options)
         options = self.options.model_copy(update={"with_alignment": with_weights})
         copies = options.n_best
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
@@ -323,12 +323,17 @@ class Translator:
         tokenizer, ids = self.tokenizers[1], hypothesis.ids
         self.counts.target_pieces += len(ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
-        if not part.needs_weights and part.constraints is None and not part.covered and self.estimator is None:
+        if (
+            not part.needs_weights
+            and part.constraints is None
+            and not part.covered_constraints
+            and self.estimator is None
+        ):
             return PartTranslation(tokenizer.decode(ids), log_prob, score, repeated=repeated)
         if part.prefix is None:
             text, found = tokenizer.decode_spans(ids)
         else:
-            text, found = part.prefix.spelt(ids, self._index)
+            text, found = part.prefix.decode_spans(ids, self._index)
         spans = _with_bytes(found)
         alignment = _alignment(part, hypothesis, spans) if part.needs_weights else None
         terms = _terms(part, hypothesis, spans)
@@ -342,7 +347,7 @@ class _Queue:
     translator: Translator
     waiting: deque[Part]
     more: MoreParts | None
-    live: dict[int, Part] = field(default_factory=dict)
+    active: dict[int, Part] = field(default_factory=dict)
     """The parts that are being searched, by their numbers, which count from 0 in the order in which parts came."""
     num_begun: int = 0
 
@@ -355,26 +360,28 @@ class _Queue:
             return None
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
-        self.live.update(zip(numbers, parts, strict=True))
+        self.active.update(zip(numbers, parts, strict=True))
         weights = [part.needs_weights for part in parts]
-        return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts), weights)
+        return NewSentences(
+            numbers, _max_lengths(parts, self.translator.options), self.translator.start(parts), weights
+        )
 
     def is_endless(self, number: int, ids: Sequence[int]) -> bool:
         """Return True if every translation of a part that begins with these pieces would be cut as a repetition."""
-        return is_endless(ids, self.live[number], self.translator.tokenizers)
+        return is_endless(ids, self.active[number], self.translator.tokenizers)
 
 
-def _run_steps(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
+def _run_steps(steps: PartGenerator, translate: TranslateParts) -> list[TranslatedLine]:
     """Run a generator, send it the translations of the parts that it yields, and return its result."""
     try:
         parts = next(steps)
         while True:
             parts = steps.send(translate(parts))
     except StopIteration as end:
-        return cast(list[Translated], end.value)
+        return cast(list[TranslatedLine], end.value)
 
 
-def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> tuple[Part, list[Hypothesis]]:
+def _with_fallback(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> tuple[Part, list[Hypothesis]]:
     """Return a part with its hypotheses. If `no_repeat_ngram` has left none, search again without this option."""
     if hypotheses or not translator.options.no_repeat_ngram:
         return part, hypotheses
@@ -382,7 +389,7 @@ def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> 
     return next(replace(translator, options=options).search([part]))
 
 
-def _limits(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
+def _max_lengths(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
     """Return the most pieces that each translation may have, with </s>."""
     a, b = options.max_length_a, options.max_length_b
     begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
@@ -412,11 +419,11 @@ def _with_bytes(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def _terms(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> tuple[tuple[Constraint, Span | None], ...]:
     """Return the constraints of a part, each with the characters of the translation that meet it, or None."""
-    if not part.terms and not part.covered:
+    if not part.terms and not part.covered_constraints:
         return ()
     places = {one.term: (spans[one.begin][0], spans[one.end - 1][1]) for one in hypothesis.generated_terms}
     own = [(found.constraint, places.get(number)) for number, found in enumerate(part.terms)]
-    return tuple(sorted([*part.covered, *own], key=lambda term: term[0].begin))
+    return tuple(sorted([*part.covered_constraints, *own], key=lambda term: term[0].begin))
 
 
 def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
 from nmt_cli.translation.results import Part
 
-UNKNOWN = "\u2047"
+UNK_SURFACE = "\u2047"
 """The sign that SentencePiece writes for a piece that it does not know."""
 _WORD = re.compile(r"\S+")
 
@@ -21,12 +21,12 @@ def with_unknown_words(line: Line, parts: Sequence[Part], translations: Sequence
 
     Words of the source that are one unknown piece together are copied together.
     """
-    if not any(UNKNOWN in found.text for found in translations):
+    if not any(UNK_SURFACE in found.text for found in translations):
         return list(translations)
     unknown = [
         span for part in parts for id_, span in zip(part.ids[part.num_tags :], part.spans, strict=True) if id_ == UNK
     ]
-    return [found.changed(_copies(line.edits, unknown, found)) for found in translations]
+    return [found.with_changes(_copies(line.edits, unknown, found)) for found in translations]
 
 
 def _copies(edits: Edits, unknown: Sequence[Span], found: Translation) -> list[Change]:
@@ -41,7 +41,7 @@ def _copies(edits: Edits, unknown: Sequence[Span], found: Translation) -> list[C
     ]
     changes = []
     for (begin, end), aligned in zip(words, found.alignment.aligned_to(source, words), strict=True):
-        if begin < found.begun or UNKNOWN not in text[begin:end]:
+        if begin < found.begun or UNK_SURFACE not in text[begin:end]:
             continue
         first, last = source[max(aligned, 0)]
         for piece in unknown:

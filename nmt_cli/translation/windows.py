@@ -15,15 +15,15 @@ from typing import Generic, TypeVar
 
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, warn_of_invalid
 from nmt_cli.data.pairs import Corpus, FilterReport, Pair, count_pairs, read_pairs
-from nmt_cli.system.console import counted
+from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
-WORD_PAIRS_A_BYTE = 2
+WORD_PAIRS_PER_BYTE = 2
 """Number of word pairs that count like one byte of a window. A translation has a matrix of weights where an alignment
 is asked for, or where signs and capitals follow the attention, and all matrices of a window are in memory together."""
-MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_A_BYTE) + 1
+MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_PER_BYTE) + 1
 """Words of a line that fills a window by itself. No more are counted: each would be an object of its own."""
 MAX_PAIR_CELLS = 250_000_000
 """Limit of source times target characters, summed over the pairs of a window. Each pair has a matrix of weights between
@@ -41,7 +41,7 @@ class _ReadAhead(Generic[Item]):
         self._weight = 0
         self._ended = False
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
 
     def windows(self) -> Iterator[list[Item]]:
         """Yield non-empty windows until the input ends; an error of the reader is raised after the items before it."""
@@ -52,27 +52,27 @@ class _ReadAhead(Generic[Item]):
             raise self._error
 
     def _take(self) -> list[Item]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._ended)
+        with self._condition:
+            self._condition.wait_for(lambda: self._waiting or self._ended)
             window = list(self._waiting)
             self._waiting.clear()
             self._weight = 0
-            self._changed.notify_all()
+            self._condition.notify_all()
             return window
 
     def _read(self) -> None:
         try:
             for item in self._items:
-                with self._changed:
-                    self._changed.wait_for(self._has_room)
+                with self._condition:
+                    self._condition.wait_for(self._has_room)
                     self._waiting.append(item)
                     self._weight += self._weigh(item)
-                    self._changed.notify_all()
+                    self._condition.notify_all()
         except BaseException as error:
             self._error = error
-        with self._changed:
+        with self._condition:
             self._ended = True
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _has_room(self) -> bool:
         return len(self._waiting) < self._window_size and self._weight < self._max_weight
@@ -104,7 +104,7 @@ def batched(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_
 
 def weight_of(line: bytes) -> int:
     """Return the weight of a line in a window, in bytes: its length or, if larger, that of its matrix of word pairs."""
-    return max(len(line), len(line.split(None, MAX_MATRIX_WORDS)) ** 2 // WORD_PAIRS_A_BYTE)
+    return max(len(line), len(line.split(None, MAX_MATRIX_WORDS)) ** 2 // WORD_PAIRS_PER_BYTE)
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
@@ -162,7 +162,7 @@ def with_prefixes(
 def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
     """Return the error for a file of prefixes with more or fewer lines than its source."""
     return InputError(
-        f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
+        f"{names[1]} has {format_count(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
         "begins the translation of line i; an empty line stands for no prefix"
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from marks import others_soak
 
-from nmt_cli.ops.compiled import NOT_BUILT
+from nmt_cli.ops.kernel_library import NOT_BUILT
 
 pytestmark = pytest.mark.slow
 

@@ -292,10 +292,10 @@ def test_an_unknown_format_is_refused(nmt, tmp_path, model):
 
 
 def test_the_missing_library_is_named_with_its_extra(nmt, tmp_path, monkeypatch, model):
-    graph.library.cache_clear()
+    graph.import_onnx.cache_clear()
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = nmt("export", "--model", model, "-o", tmp_path / "out", "--format", "onnx")
-    graph.library.cache_clear()
+    graph.import_onnx.cache_clear()
     assert result.code == 2
     assert result.err.endswith("--format onnx: needs the library onnx: pip install 'nmt-cli[onnx]'\n")
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from command_line import CONFIG, contents, run_here, start_nmt
 
-from nmt_cli.assembly.improvement import _compare as compare
+from nmt_cli.assembly.improvement import _log_dev_scores as compare
 from nmt_cli.config.loader import load_config
 from nmt_cli.demo import phrasebook
 from nmt_cli.improve import child, estimate

@@ -9,7 +9,7 @@ from command_line import run_here
 
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.processors import Usage
-from nmt_cli.training.precision_trial import TYPES
+from nmt_cli.training.precision_trial import DTYPES
 from nmt_cli.training.trainer import Trainer
 
 FREE = ("--set", "training.threads=null", "--set", "training.precision=auto", "--set", "data.dev=null")
@@ -27,7 +27,7 @@ class Machine:
     def set_num_threads(self, number: int) -> None:
         self.threads = number
 
-    def alternated(self, ways, *, seconds, clock=None):
+    def time_alternately(self, ways, *, seconds, clock=None):
         """Do the work once, as a trial does, and say that it took so long."""
         times = {}
         for way, work in ways.items():
@@ -42,10 +42,10 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch):
     found = Machine()
     monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: True)
-    monkeypatch.setattr("nmt_cli.assembly.measured.num_available", lambda: 2)
-    monkeypatch.setattr("nmt_cli.assembly.measured.alternated", found.alternated)
-    monkeypatch.setattr("nmt_cli.training.precision_trial.alternated", found.alternated)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.multiplies_bf16", lambda device: True)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.num_available", lambda: 2)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.time_alternately", found.time_alternately)
+    monkeypatch.setattr("nmt_cli.training.precision_trial.time_alternately", found.time_alternately)
     # One thread does the work of both: two would wait for each other where other tests have the processors.
     monkeypatch.setattr(torch, "set_num_threads", found.set_num_threads)
     monkeypatch.setattr(torch, "get_num_threads", lambda: found.threads)
@@ -70,7 +70,7 @@ def kept(config: Path) -> dict:
 def test_a_new_run_measures_and_says_what_it_takes(machine, config):
     machine.seconds |= {"bf16": 0.05, 2: 0.3}
     said = train(config, 1)
-    assert machine.tried == [*TYPES, 1, 2]
+    assert machine.tried == [*DTYPES, 1, 2]
     assert "training.precision: auto takes bf16; measured here, bf16 is " in said
     assert "measured: an update takes 0.2 s with 1 thread and 0.3 s with 2; training has 1 thread " in said
     assert "cpu in bf16, 1 thread\n" in said
@@ -116,7 +116,7 @@ def test_a_run_goes_on_with_what_it_began_with_and_says_that_more_threads_may_be
 def test_fewer_processors_than_the_run_began_with_are_all_taken(machine, config, monkeypatch):
     train(config, 2)
     assert kept(config)["threads"] == 2
-    monkeypatch.setattr("nmt_cli.assembly.measured.num_available", lambda: 1)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.num_available", lambda: 1)
     torch.set_num_threads(1)
     result = run_here("train", "--config", str(config), "--set", "training.max_steps=4", *FREE)
     assert result.code == 0, result.err
@@ -130,7 +130,7 @@ def test_threads_that_the_user_has_set_are_not_measured(machine, config, how, mo
         monkeypatch.setenv(how, "2")
     options = ("--set", "training.threads=2") if how == "configuration" else ()
     said = train(config, 1, *options)
-    assert machine.tried == [*TYPES]
+    assert machine.tried == [*DTYPES]
     assert "cpu in fp32, 2 threads\n" in said
     assert "an update takes" not in said
 
@@ -142,7 +142,7 @@ def test_a_precision_that_the_user_has_set_is_not_measured(machine, config):
 
 
 def test_a_processor_without_bfloat16_is_not_tried_with_it(machine, config, monkeypatch):
-    monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: False)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.multiplies_bf16", lambda device: False)
     said = train(config, 1)
     assert machine.tried == [1, 2]
     assert "training.precision: auto takes fp32, because this hardware has no fast bf16\n" in said
@@ -152,7 +152,7 @@ def test_trials_change_nothing_of_the_training(machine, config, tmp_path):
     """Measured to the same precision and number of threads as set by hand, the weights are the same bytes."""
     train(config, 3)
     measured = parameters(config)
-    assert machine.tried == [*TYPES, 1, 2]
+    assert machine.tried == [*DTYPES, 1, 2]
     by_hand = (
         "--set",
         "training.threads=2",
@@ -184,11 +184,11 @@ def test_check_expects_what_a_training_would_choose(machine, config):
     result = run_here("check", "--config", str(config), *FREE)
     assert result.code == 0, result.err
     assert " target pieces a second on cpu in bf16 with 1 thread, measured for " in result.out.decode()
-    assert machine.tried == [*TYPES, 1, 2]
+    assert machine.tried == [*DTYPES, 1, 2]
 
 
 def test_one_processor_is_not_measured(machine, config, monkeypatch):
-    monkeypatch.setattr("nmt_cli.assembly.measured.num_available", lambda: 1)
+    monkeypatch.setattr("nmt_cli.assembly.measured_settings.num_available", lambda: 1)
     said = train(config, 1, "--set", "training.precision=fp32")
     assert machine.tried == []
     assert "cpu in fp32, 1 thread\n" in said
@@ -198,8 +198,10 @@ def test_one_processor_is_not_measured(machine, config, monkeypatch):
 def test_a_training_that_others_slow_down_says_so_once(machine, config, monkeypatch):
     """Every update is a slow one here, and the others take all of the time of both processors."""
     monkeypatch.setattr("nmt_cli.training.contention.WINDOW_SECONDS", 0.0)
-    monkeypatch.setattr("nmt_cli.training.contention.SLOW", 1e9)
+    monkeypatch.setattr("nmt_cli.training.contention.SLOW_SPEED_SHARE", 1e9)
     clock = iter(range(1000))
-    monkeypatch.setattr("nmt_cli.assembly.measured.usage", lambda: Usage(now := float(next(clock)), 0.0, 2.0 * now))
+    monkeypatch.setattr(
+        "nmt_cli.assembly.measured_settings.usage", lambda: Usage(now := float(next(clock)), 0.0, 2.0 * now)
+    )
     said = train(config, 8, "--set", "training.precision=fp32")
     assert said.count("because other programs use 2.0 of the 2 processors, and the 2 threads of the training wait") == 1

@@ -17,7 +17,7 @@ from serving import running_server
 
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
-from nmt_cli.export.page.description import packed_model
+from nmt_cli.export.page.description import pack_model
 from nmt_cli.export.page.html_file import engine_script
 
 CONFIG = """
@@ -231,7 +231,7 @@ def test_a_page_translates_in_all_directions_with_one_model(here: Path, tmp_path
     assert run_here("export", "--model", f"{here}/run", "-o", f"{tmp_path}/page.html").code == 0
     assert (tmp_path / "page.html").read_text().count('class="model"') == 1
     run = Experiment(here / "run")
-    packed = packed_model(run, load_model(run).model)
+    packed = pack_model(run, load_model(run).model)
     kernels = (Path(__file__).parents[2] / "nmt_cli/export/page/kernels.wasm").read_bytes()
     (tmp_path / "engine.html").write_text(f"<!doctype html><meta charset=utf-8><script>{engine_script()}</script>")
     with running_chromium() as browser:

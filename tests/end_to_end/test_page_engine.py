@@ -27,7 +27,7 @@ from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.html_file import engine_script
 from nmt_cli.export.page.packing import Packer
 from nmt_cli.search.beam import beam_search
-from nmt_cli.translation.precision import prepared
+from nmt_cli.translation.precision import convert_precision
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,7 @@ def steps_of(browser: Chromium, model: Any, source: list[int], inputs: list[int]
 def torch_steps(model: Any, source: list[int], inputs: list[int]) -> Iterator[tuple[Any, Any]]:
     with torch.inference_mode():
         memory = model.encode(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool))
-        state = model.start(memory)
+        state = model.initial_state(memory)
         for piece in inputs:
             decoded = model.decode(torch.tensor([[piece]]), memory, state)
             state = decoded.state
@@ -116,7 +116,9 @@ def check(browser: Chromium, kind: Any, **options: Any) -> None:
     source, inputs = random_ids((6,), seed=3).tolist(), random_ids((5,), seed=2).tolist()
     for wasm in (WASM, None):
         ours = steps_of(browser, model, source, inputs, wasm)
-        truth = list(torch_steps(prepared(tiny_model(kind, dtype=torch.float32, **options), "int8"), source, inputs))
+        truth = list(
+            torch_steps(convert_precision(tiny_model(kind, dtype=torch.float32, **options), "int8"), source, inputs)
+        )
         for (logits, weights), (true_logits, true_weights) in zip(ours, truth, strict=True):
             assert np.abs(logits - true_logits).max() < 0.1
             assert np.abs(weights - true_weights).max() < 0.02

@@ -8,7 +8,7 @@ import pytest
 from command_line import contents
 
 from nmt_cli.ops import native
-from nmt_cli.ops.compiled import NOT_BUILT
+from nmt_cli.ops.kernel_library import NOT_BUILT
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 from command_line import stored_model
 
 from nmt_cli.commands import COMMANDS, GROUPS
-from nmt_cli.ops import compiled, native
+from nmt_cli.ops import kernel_library, native
 from nmt_cli.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -40,16 +40,16 @@ def test_the_version_comes_with_what_a_report_of_a_fault_needs(nmt):
     lines = dict(line.split(": ", 1) for line in told[1:])
     assert [*lines] == ["python", "torch", "kernels", "processor"]
     assert lines["torch"] == version("torch")
-    is_compiled = lines["kernels"] == f"version {compiled.VERSION}, compiled"
+    is_compiled = lines["kernels"] == f"version {kernel_library.VERSION}, compiled"
     assert is_compiled == native.is_built()
     assert re.fullmatch(r".+, [\w-]+, \d+ processors?", lines["processor"])
 
 
 def test_the_version_says_why_there_are_no_kernels_and_that_torch_is_missing(nmt, monkeypatch):
-    monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    monkeypatch.setattr("nmt_cli.assembly.versions._installed", lambda library: "not installed")
+    monkeypatch.setattr(kernel_library, "find_spec", lambda name: None)
+    monkeypatch.setattr("nmt_cli.assembly.versions._installed_version", lambda library: "not installed")
     told = nmt("--version").out.decode()
-    assert f"\nkernels: {compiled.NOT_BUILT}\n" in told
+    assert f"\nkernels: {kernel_library.NOT_BUILT}\n" in told
     assert "\ntorch: not installed\n" in told
 
 

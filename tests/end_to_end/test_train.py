@@ -643,7 +643,7 @@ def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Pat
 def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
     from nmt_cli.training import update, weights
 
-    monkeypatch.setattr(update.Backward, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(update.BackwardPass, "__call__", lambda *_: float("nan"))
     monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert result.code == 1
@@ -669,7 +669,7 @@ def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypat
     assert nmt("train", "--config", config).code == 1
     assert last_line() == "nmt: [Errno 28] No space left on device: 'step-00000003'"
     monkeypatch.undo()
-    monkeypatch.setattr(update.Backward, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(update.BackwardPass, "__call__", lambda *_: float("nan"))
     monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert last_line() == result.err.splitlines()[-1]
@@ -1051,7 +1051,7 @@ def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
     def step(self, ids_N, state):
         predicted = real_step(self, ids_N, state)
         if broken:
-            self._refuse([torch.ones(1)])
+            self._raise_prediction_error([torch.ones(1)])
         return predicted
 
     monkeypatch.setattr(trainer.Trainer, "_validate", validate)
@@ -1074,7 +1074,7 @@ def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
 def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config: Path, monkeypatch):
     from nmt_cli.training import update
 
-    real = update.Backward.__call__
+    real = update.BackwardPass.__call__
     refused: list[int] = []
 
     def greedy(self, part):
@@ -1083,7 +1083,7 @@ def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
         return real(self, part)
 
-    monkeypatch.setattr(update.Backward, "__call__", greedy)
+    monkeypatch.setattr(update.BackwardPass, "__call__", greedy)
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
     assert "out of memory at update 1; going on with the batch in 2 parts" in result.err
@@ -1161,9 +1161,11 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is
     """Fails if a resumed run takes what `auto` means on the new machine."""
 
     def train(steps, *, native, precision="auto"):
-        monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: native)
+        monkeypatch.setattr("nmt_cli.assembly.measured_settings.multiplies_bf16", lambda device: native)
         # Measured on a busy machine, either may be the faster one.
-        monkeypatch.setattr("nmt_cli.assembly.measured.timed", lambda *_: PrecisionTimes(fp32=2.0, bf16=1.0))
+        monkeypatch.setattr(
+            "nmt_cli.assembly.measured_settings.time_products", lambda *_: PrecisionTimes(fp32=2.0, bf16=1.0)
+        )
         sets = ("--set", f"training.max_steps={steps}", "--set", f"training.precision={precision}")
         result = nmt("train", "--config", config, *sets)
         assert result.code == 0, result.err

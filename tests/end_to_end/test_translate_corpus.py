@@ -25,10 +25,10 @@ from command_line import Result, start_nmt
 from pool_tasks import build_upper
 
 from nmt_cli.assembly.bulk_translation import _translate_parts
-from nmt_cli.system.workers import Zygote
+from nmt_cli.system.workers import ZygoteLauncher
 from nmt_cli.translation.line_tasks import LinePool
 from nmt_cli.translation.pool import Pool, WorkersDied
-from nmt_cli.translation.shards import Corpus
+from nmt_cli.translation.shards import BulkTranslation
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
@@ -255,8 +255,8 @@ def test_the_work_of_a_killed_worker_is_done_by_another(
 def test_a_line_over_which_three_workers_die_is_named_with_its_file_and_the_parts_before_it_are_kept(tmp_path: Path):
     source = tmp_path / "in.en"
     source.write_text("a\nb\nc\nd\nkill\nf\n")
-    with Corpus.held(tmp_path / "out"), Pool(Zygote(build_upper), workers=2) as pool:
-        corpus = Corpus(tmp_path / "out", [source], {}, part_lines=2)
+    with BulkTranslation.lock(tmp_path / "out"), Pool(ZygoteLauncher(build_upper), workers=2) as pool:
+        corpus = BulkTranslation(tmp_path / "out", [source], {}, part_lines=2)
         with pytest.raises(WorkersDied, match=f"^{source}: line 5: 3 worker processes crashed at it"):
             _translate_parts(corpus, LinePool(pool, 2))
         assert corpus.num_parts == 1
@@ -387,9 +387,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from nmt_cli.assembly.named_models import ModelOptions
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
-from nmt_cli.assembly.translation_pool import loading, started
+from nmt_cli.assembly.model_options import ModelOptions
+from nmt_cli.assembly.translation_task import DecodingOverrides, TranslationTask
+from nmt_cli.assembly.translation_pool import started_pool, worker_builder
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.cluster import Resources, connect
 from nmt_cli.system.errors import NmtError
@@ -397,9 +397,9 @@ from nmt_cli.system.errors import NmtError
 with connect(sys.argv[1]) as cluster:
     for path in sys.argv[2:]:
         task, models = TranslationTask(file=None, output=None), ModelOptions(device="cpu")
-        build = loading("lines", task, [Experiment(Path(path))], models, RequestedDecoding(), ["another"])
+        build = worker_builder("lines", task, [Experiment(Path(path))], models, DecodingOverrides(), ["another"])
         try:
-            with started(cluster.launcher(build, needs=Resources(cpus=1, gpus=0), threads=1), 1):
+            with started_pool(cluster.launcher(build, needs=Resources(cpus=1, gpus=0), threads=1), 1):
                 pass
         except NmtError as error:
             print(f"{error.exit_code} {error}", file=sys.stderr)

@@ -46,8 +46,8 @@ from nmt_cli.system.distributed import open_world
 def threads():
     return [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
 with open_world() as world:
-    world.gathered(1)
-    world.sums(1.0)
+    world.all_gather(1)
+    world.all_sum(1.0)
     during = threads()
 print(*(sum("gloo" in name for name in names) for names in (during, threads())))
 """

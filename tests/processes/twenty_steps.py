@@ -26,7 +26,7 @@ from nmt_cli.training.optim import Schedule, build_optimizer
 from nmt_cli.training.recovery import Recovery
 from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.trainer import Trainer
-from nmt_cli.training.update import Backward, BatchLoader, GradientAccumulator, Objective
+from nmt_cli.training.update import BackwardPass, BatchLoader, GradientAccumulator, Objective
 from nmt_cli.training.weights import Weights
 
 VOCAB_SIZE, NUM_PAIRS, STEPS = 30, 200, 20
@@ -77,7 +77,7 @@ def main() -> None:
             batch_type="tokens",
             seed=1,
         )
-        backward = Backward(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
+        backward = BackwardPass(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
         (directory / "checkpoints").mkdir(exist_ok=True)
         metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None)
         stopping = StoppingCriteria(max_steps=STEPS, max_epochs=None, patience=None)

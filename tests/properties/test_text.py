@@ -95,7 +95,7 @@ def test_pieces_stand_in_the_words_where_the_protocol_buffers_of_sentencepiece_h
 @given(line=LINES)
 @settings(max_examples=150, deadline=None)
 def test_no_character_is_lost_but_white_space_is_joined(tokenizer: Tokenizer, line: str):
-    if not tokenizer.spells_bytes:
+    if not tokenizer.has_byte_fallback:
         return
     # Identity normalisation still joins spaces; SentencePiece's own space mark stands for one.
     line = line.replace("▁", "_")
@@ -106,7 +106,7 @@ def test_no_character_is_lost_but_white_space_is_joined(tokenizer: Tokenizer, li
 @settings(max_examples=150, deadline=None)
 def test_a_line_in_segments_has_the_pieces_of_the_whole_and_comes_back_from_them(tokenizer: Tokenizer, line, length):
     """Fails if a segment ends inside a word."""
-    if not tokenizer.spells_bytes:
+    if not tokenizer.has_byte_fallback:
         return  # neighbouring unknown words are one piece
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nmt_cli.data.tokenizer.SEGMENT_LENGTH", length)

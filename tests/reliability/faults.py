@@ -212,11 +212,11 @@ def _command(args: Sequence[str]) -> int:
     import traceback
 
     from nmt_cli.cli import main
-    from nmt_cli.system.signals import kept
+    from nmt_cli.system.signals import preserve_handlers
 
     sys.argv = ["nmt", *args]
     try:
-        with kept():
+        with preserve_handlers():
             main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

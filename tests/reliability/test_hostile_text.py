@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from marks import others_slow
 
-from nmt_cli.formats.recognise import why_not_text
+from nmt_cli.formats.recognise import detect_non_text
 
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -51,7 +51,7 @@ def count(data: bytes) -> int:
 
 def is_plain(data: bytes) -> bool:
     """Return True if a named file is taken for text. Random bytes may only be refused if they begin like UTF-16."""
-    return why_not_text(data) is None
+    return detect_non_text(data) is None
 
 
 def clean(result: Result, codes: tuple[int, ...] = (0,)) -> None:

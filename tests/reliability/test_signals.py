@@ -143,10 +143,10 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
 SAYS_WHAT_IT_HEARS = """
 import os
 from nmt_cli.system.signals import SignalDeferrer
-def hear(*given, real=SignalDeferrer._hear):
+def hear(*given, real=SignalDeferrer._handle_signal):
     real(*given)
     os.write(2, b"heard\\n")
-SignalDeferrer._hear = hear
+SignalDeferrer._handle_signal = hear
 """
 
 
@@ -501,11 +501,11 @@ def test_a_signal_does_not_wait_for_sentencepiece(start: Start, config: Path, nu
 TWICE = """
 import signal, time
 from nmt_cli.system import signals
-with signals.ending():
+with signals.raise_on_signal():
     try:
         signal.raise_signal(signal.SIGHUP)
-    except signals.Ended as ended:
-        print(ended.answer())
+    except signals.SignalExit as ended:
+        print(ended.acknowledge())
     signal.raise_signal(signal.SIGHUP)
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
@@ -534,17 +534,17 @@ SWALLOWED = """
 def act():
     swallow()
     time.sleep(10_000)
-with signals.ending():
+with signals.raise_on_signal():
     deferred = signals.SignalDeferrer()
     with deferred.listening():
-        print(deferred.cut_short(act), deferred.received)
+        print(deferred.run_interruptible(act), deferred.received)
 """
 LOST = """
-with signals.ending():
+with signals.raise_on_signal():
     try:
         act()
-    except signals.Ended as ended:
-        print(ended.answer())
+    except signals.SignalExit as ended:
+        print(ended.acknowledge())
 """
 
 
@@ -565,11 +565,11 @@ def test_what_comes_once_more(program: str, code: int, out: str):
 def test_nothing_is_begun_after_a_signal_and_what_came_before_counts():
     deferred = signals.SignalDeferrer()
     with deferred.listening():
-        assert deferred.cut_short(lambda: "done") == "done"
+        assert deferred.run_interruptible(lambda: "done") == "done"
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)
         assert deferred.received == signal.SIGHUP
-        assert deferred.cut_short(lambda: pytest.fail("begun")) is None
+        assert deferred.run_interruptible(lambda: pytest.fail("begun")) is None
 
 
 def test_outside_the_main_thread_nobody_listens():

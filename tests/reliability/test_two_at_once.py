@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
-from nmt_cli.training.checkpoints import Checkpoints, Index, Ranked, Snapshot
+from nmt_cli.training.checkpoints import Checkpoints, Index, RankedCheckpoint, Snapshot
 
 
 def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model: Path, tmp_path: Path):
@@ -28,7 +28,7 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
         for step in range(101, 151):
             weights = {name: torch.full(shape, float(step)) for name, shape in shapes.items()}
             checkpoints.save(Snapshot(step, weights, {}, {}), tokenizers)
-            index = Index(step, (Ranked(step, "bleu", step),), (step,))
+            index = Index(step, (RankedCheckpoint(step, "bleu", step),), (step,))
             checkpoints.write_index(index)
             checkpoints.prune(index)
         ended.set()
@@ -65,7 +65,7 @@ def test_an_average_is_of_checkpoints_that_are_there_though_a_training_goes_on(
             step = coming.pop(0)
             weights = {name: torch.full(shape, float(step)) for name, shape in shapes.items()}
             self.save(Snapshot(step, weights, {}, {}), experiment.fingerprints)
-            self.write_index(new := Index(step, (Ranked(step, "bleu", step),), (step,)))
+            self.write_index(new := Index(step, (RankedCheckpoint(step, "bleu", step),), (step,)))
             self.prune(new)
         return found
 

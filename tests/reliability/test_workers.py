@@ -19,7 +19,7 @@ from command_line import start_nmt
 from typer.main import get_command
 
 from nmt_cli.cli import app
-from nmt_cli.system.workers import Zygote
+from nmt_cli.system.workers import ZygoteLauncher
 
 pytestmark = pytest.mark.slow
 NUM_LINES = 24
@@ -117,8 +117,8 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(
         return SCORE.sub(b"#", found.out + content), scores, told
 
     expected = [output(way, 1) for way in WAYS]
-    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
-    monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
+    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: ZygoteLauncher(build))
+    monkeypatch.setattr("nmt_cli.translation.line_tasks.MIN_CHUNK_LINES", 4)
     for number, (way, (data, scores, told)) in enumerate(zip(WAYS, expected, strict=True)):
         assert output(way, 4 if number % 2 else 2) == (data, pytest.approx(scores, abs=1e-4), told), way
 
@@ -127,8 +127,8 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(
 def test_a_line_has_the_same_translation_in_every_order(nmt, model: Path, text: Path, monkeypatch, workers: int):
     lines = text.read_bytes().splitlines()
     alone = dict(zip(lines, nmt("translate", text, "--model", model).out.splitlines(), strict=True))
-    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
-    monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
+    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: ZygoteLauncher(build))
+    monkeypatch.setattr("nmt_cli.translation.line_tasks.MIN_CHUNK_LINES", 4)
     random.Random(workers).shuffle(lines)
     found = nmt("translate", "--model", model, "--workers", workers, stdin=b"".join(line + b"\n" for line in lines))
     assert found.out.splitlines() == [alone[line] for line in lines]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt_cli.assembly.named_files import refuse_overwriting
+from nmt_cli.assembly.file_checks import refuse_overwriting
 from nmt_cli.assembly.tokenizers import write_config
 from nmt_cli.assembly.training_inputs import refuse_own_files
 from nmt_cli.config.loader import validate

@@ -147,7 +147,7 @@ def test_the_page_gives_back_what_was_put_in():
     step = SearchStep(
         (
             Candidate("▁Haus", 0.75, -0.5, "das", kept=True),
-            Candidate("x", 0.0, -float("inf"), "", kept=False, ended=True, beam=1),
+            Candidate("x", 0.0, -float("inf"), "", kept=False, has_ended=True, beam=1),
         )
     )
     picture = AttentionPicture(("the",), ("das",), ((0.123456, 0.876544),), "Das.", (step,))

@@ -14,11 +14,11 @@ from nmt_cli import scoring
 from nmt_cli.scoring import (
     bootstrap_interval,
     has_no_spaces,
-    looks_like_pieces,
-    looks_tokenised,
     paired_bootstrap,
+    pieces_warning,
     score_by_length,
     score_corpus,
+    tokenisation_warning,
 )
 from nmt_cli.system.errors import InputError
 
@@ -281,11 +281,11 @@ PLAIN = ["This is it, isn't it?", "", "Yes. Well-known, e.g. 3.5 , he said.", "C
     ],
 )
 def test_tokenised_text_is_recognised(lines, words):
-    assert looks_tokenised(lines) == (
+    assert tokenisation_warning(lines) == (
         f"{words}: this looks like tokenised text, whose score cannot be compared with others; "
         "detokenise it, or give --tokenize none if it is meant to be tokenised"
     )
-    assert looks_like_pieces(lines) is None
+    assert pieces_warning(lines) is None
 
 
 @pytest.mark.parametrize(
@@ -300,15 +300,15 @@ def test_scripts_without_spaces_are_recognised(lines, expected):
 
 
 def test_pieces_are_recognised():
-    assert looks_like_pieces(["\u2581This \u2581is \u2581it ."]) == (
+    assert pieces_warning(["\u2581This \u2581is \u2581it ."]) == (
         "the mark \u2581: this looks like SentencePiece pieces, not text; decode it first (nmt decode)"
     )
-    assert looks_like_pieces([*PLAIN, "th@@ is is it"]) == (
+    assert pieces_warning([*PLAIN, "th@@ is is it"]) == (
         "the mark @@: this looks like subword-nmt pieces, not text; join them first (sed 's/@@ //g')"
     )
 
 
 @pytest.mark.parametrize("lines", [PLAIN, [], ["", " "], PLAIN * 10 + ["a @-@ b", "\u2581", "a@@ b"]])
 def test_plain_text_is_left_alone(lines):
-    assert looks_tokenised(lines) is None
-    assert looks_like_pieces(lines) is None
+    assert tokenisation_warning(lines) is None
+    assert pieces_warning(lines) is None

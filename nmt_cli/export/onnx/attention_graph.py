@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from nmt_cli.export.onnx.cell_graph import array, joined, linear
+from nmt_cli.export.onnx.cell_graph import array, concat, linear
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.attention import (
     AdditiveScore,
@@ -45,7 +45,7 @@ class AttentionOutput:
     """The states for the next step, each with the first axis N."""
 
 
-class Rows:
+class RowReshaper:
     """Reshapes values between rows (N, ...) and rows by source (B, K, ...)."""
 
     def __init__(self, memory: Memory) -> None:
@@ -57,7 +57,7 @@ class Rows:
         """Return `rows` (N, *axes) in the shape (B, K, *axes)."""
         return rows.reshape(self.num_sources, -1, *axes)
 
-    def flat(self, by_source: Value, *axes: int | Value) -> Value:
+    def flatten(self, by_source: Value, *axes: int | Value) -> Value:
         """Return `by_source` (B, K, *axes) in the shape (N, *axes)."""
         return by_source.reshape(-1, *axes)
 
@@ -68,29 +68,29 @@ def keys(graph: Graph, attention: Attention, states_bsc: Value) -> Value:
     assert isinstance(attention, nn.Module)
     named = attention.named_modules()
     layers = [layer for name, layer in named if name.endswith("key") and isinstance(layer, nn.Linear)]
-    return joined(graph, [linear(graph, layer, states_bsc) for layer in layers])
+    return concat(graph, [linear(graph, layer, states_bsc) for layer in layers])
 
 
 class AttentionStep:
     """One step of attention: a softmax over the whole source, with any score."""
 
-    remembers: tuple[str, ...] = ()
+    state_names: tuple[str, ...] = ()
     """Names of the states in the graphs, in the order of `AttentionState`."""
 
     def __init__(self, graph: Graph, attention: Any, memory: Memory) -> None:
         self._graph, self._attention, self._memory = graph, attention, memory
-        self.rows = Rows(memory)
+        self.rows = RowReshaper(memory)
         if "states" in memory:
             self._valid_b1s = memory["valid"].unsqueeze(1)
             self._keys_bsa = memory.get("keys", memory["states"])
 
     def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
         """Return context and weights for this query, and the states for the next step."""
-        return self._attended(self._softmax(self._energies(query_nh)))
+        return self._attention_output(self._softmax(self._energies(query_nh)))
 
-    def _attended(self, weights_bks: Value, *states: Value) -> AttentionOutput:
+    def _attention_output(self, weights_bks: Value, *states: Value) -> AttentionOutput:
         context_bkc = weights_bks @ self._memory["states"]
-        return AttentionOutput(self.rows.flat(context_bkc, self._attention.context_size), weights_bks, states)
+        return AttentionOutput(self.rows.flatten(context_bkc, self._attention.context_size), weights_bks, states)
 
     def _softmax(self, energy_bks: Value, valid: Value | None = None) -> Value:
         """Return a softmax over valid positions, with exact zeros elsewhere."""
@@ -116,7 +116,7 @@ class AttentionStep:
 class LocalAttentionStep(AttentionStep):
     """Luong's local attention, of `LocalAttention`."""
 
-    remembers = ("position",)
+    state_names = ("position",)
     _attention: LocalAttention
 
     def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:
@@ -137,13 +137,13 @@ class LocalAttentionStep(AttentionStep):
         weights_bks = self._softmax(energy_bks, graph.op("And", self._valid_b1s, near_bks))
         if position is not None:
             weights_bks = weights_bks * graph.op("Exp", distance_bks * distance_bks / -(2 * (window / 2) ** 2))
-        return self._attended(weights_bks, states["position"] + 1.0)
+        return self._attention_output(weights_bks, states["position"] + 1.0)
 
 
 class LocationAttentionStep(AttentionStep):
     """Chorowski's location-based attention, of `LocationAttention`."""
 
-    remembers = ("previous",)
+    state_names = ("previous",)
     _attention: LocationAttention
 
     def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:
@@ -158,13 +158,13 @@ class LocationAttentionStep(AttentionStep):
         if attention.smoothing:  # the logarithm of the sigmoid
             energy_bks = graph.op("Softplus", energy_bks * -1.0) * -1.0
         weights_bks = self._softmax(energy_bks)
-        return self._attended(weights_bks, self.rows.flat(weights_bks, self.rows.width))
+        return self._attention_output(weights_bks, self.rows.flatten(weights_bks, self.rows.width))
 
 
 class CoverageAttentionStep(AttentionStep):
     """Additive attention with coverage, which knows where it has attended, of `CoverageAttention`."""
 
-    remembers = ("coverage",)
+    state_names = ("coverage",)
     _attention: CoverageAttention
 
     def __init__(self, graph: Graph, attention: CoverageAttention, memory: Memory) -> None:
@@ -187,7 +187,7 @@ class CoverageAttentionStep(AttentionStep):
             seen_bksu = linear(graph, attention.update, graph.op("Concat", coverage_bksu, weights_bks1, axis=-1))
             query_bk1u = rows.by_source(linear(graph, attention.update_query, query_nh), 1, units)
             coverage_bksu = (seen_bksu + self._update_keys[0].unsqueeze(1) + query_bk1u).tanh()
-        return self._attended(weights_bks, rows.flat(coverage_bksu, rows.width, units))
+        return self._attention_output(weights_bks, rows.flatten(coverage_bksu, rows.width, units))
 
 
 class MultiheadAttentionStep(AttentionStep):
@@ -204,11 +204,11 @@ class MultiheadAttentionStep(AttentionStep):
         energy_bkms = (hidden_bksma * graph.constant(array(attention.v))).sum(-1).transpose(0, 1, 3, 2)
         weights_bkms = self._softmax(energy_bkms, self._valid_b1s.unsqueeze(1))
         contexts_bkmc = weights_bkms @ self._memory["states"].unsqueeze(1)
-        contexts_nx = rows.flat(contexts_bkmc, heads * attention.context_size)
+        contexts_nx = rows.flatten(contexts_bkmc, heads * attention.context_size)
         return AttentionOutput(linear(graph, attention.mix, contexts_nx), weights_bkms.mean(2))
 
 
-class FixedContext(AttentionStep):
+class FixedContextStep(AttentionStep):
     """The fixed source vector at every step, or no context at all, of `NoAttention`."""
 
     _attention: NoAttention
@@ -218,7 +218,7 @@ class FixedContext(AttentionStep):
             return AttentionOutput(None, None)
         by_row = self.rows.by_source(query_nh.sum(1, keepdims=True), 1) * 0.0  # for the number of rows alone
         context_bkc = by_row + self._memory["final"].unsqueeze(1)
-        return AttentionOutput(self.rows.flat(context_bkc, self._attention.context_size), None)
+        return AttentionOutput(self.rows.flatten(context_bkc, self._attention.context_size), None)
 
 
 STEPS: dict[type, type[AttentionStep]] = {
@@ -227,7 +227,7 @@ STEPS: dict[type, type[AttentionStep]] = {
     LocationAttention: LocationAttentionStep,
     CoverageAttention: CoverageAttentionStep,
     MultiheadAttention: MultiheadAttentionStep,
-    NoAttention: FixedContext,
+    NoAttention: FixedContextStep,
 }
 
 

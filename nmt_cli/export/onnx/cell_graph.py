@@ -27,7 +27,7 @@ def linear(graph: Graph, layer: nn.Linear, inputs: Value) -> Value:
     return graph.product(inputs, array(layer.weight).T, None if layer.bias is None else array(layer.bias))
 
 
-def joined(graph: Graph, values: Sequence[Value]) -> Value:
+def concat(graph: Graph, values: Sequence[Value]) -> Value:
     """Return the values concatenated along the last axis."""
     return values[0] if len(values) == 1 else graph.op("Concat", *values, axis=-1)
 
@@ -40,23 +40,25 @@ class Cell:
 
     def inputs(self, projection: InputProjection, inputs: Value) -> Value:
         """Return the projection of an input to the gates (..., G), which `step` adds to that of the state."""
-        weight = self._own(projection.weight)
+        weight = self._parameter_array(projection.weight)
         if not len(weight):  # of an input without units only the bias is left
             norm = projection.norm
             assert norm is not None or projection.bias is not None
             bias = projection.bias if norm is None else norm.bias
             assert bias is not None
-            return self._graph.constant(self._own(bias).reshape(1, -1))
+            return self._graph.constant(self._parameter_array(bias).reshape(1, -1))
         return self._affine(self._graph.product(inputs, weight), projection.norm, projection.bias)
 
     def step(self, inputs: Value, state: Value) -> Value:
         """Return the next state (N, X) from the present one and the projection of the inputs to the gates (N, G)."""
         cell, size = self._cell, self._cell.hidden_size
-        recurrent = self._affine(self._graph.product(self.output(state), self._own(cell.weight)), cell.norm, cell.bias)
+        recurrent = self._affine(
+            self._graph.product(self.output(state), self._parameter_array(cell.weight)), cell.norm, cell.bias
+        )
         if cell.rnn_type == "gru":
             return self._gru_step(inputs.split(2 * size, size), recurrent.split(2 * size, size), state)
         gates = (inputs + recurrent).split(*[size] * 4)
-        return self._lstm_step(*gates, before=state.split(size, size)[1])
+        return self._lstm_step(*gates, previous_cell=state.split(size, size)[1])
 
     def output(self, state: Value) -> Value:
         """Return the hidden units (N, H) of a state."""
@@ -69,27 +71,29 @@ class Cell:
         proposal = (inputs[1] + reset * recurrent[1]).tanh()
         return proposal + update * (hidden - proposal)
 
-    def _lstm_step(self, enter: Value, forget: Value, leave: Value, proposal: Value, *, before: Value) -> Value:
-        cell = (forget + 1.0).sigmoid() * before + enter.sigmoid() * proposal.tanh()
-        shown = cell if self._cell.cell_norm is None else self._normed(cell, self._cell.cell_norm)
-        return self._graph.op("Concat", leave.sigmoid() * shown.tanh(), cell, axis=-1)
+    def _lstm_step(
+        self, input_gate: Value, forget_gate: Value, output_gate: Value, proposal: Value, *, previous_cell: Value
+    ) -> Value:
+        cell = (forget_gate + 1.0).sigmoid() * previous_cell + input_gate.sigmoid() * proposal.tanh()
+        shown = cell if self._cell.cell_norm is None else self._layer_norm(cell, self._cell.cell_norm)
+        return self._graph.op("Concat", output_gate.sigmoid() * shown.tanh(), cell, axis=-1)
 
     def _affine(self, product: Value, norm: GateNorm | None, bias: Tensor | None) -> Value:
         if norm is not None:
-            return self._normed(product, norm)
+            return self._layer_norm(product, norm)
         assert bias is not None
-        return product + self._graph.constant(self._own(bias).reshape(-1))
+        return product + self._graph.constant(self._parameter_array(bias).reshape(-1))
 
-    def _normed(self, product: Value, norm: GateNorm) -> Value:
+    def _layer_norm(self, product: Value, norm: GateNorm) -> Value:
         """Return gain * LN(W x) + bias, gate by gate."""
-        gain, bias = (self._own(tensor).reshape(tensor.shape[-2:]) for tensor in (norm.gain, norm.bias))
+        gain, bias = (self._parameter_array(tensor).reshape(tensor.shape[-2:]) for tensor in (norm.gain, norm.bias))
         gates = [
             self._graph.op("LayerNormalization", gate, own_gain, own_bias, axis=-1, epsilon=1e-5)
             for gate, own_gain, own_bias in zip(product.split(*[gain.shape[1]] * len(gain)), gain, bias, strict=True)
         ]
         return gates[0] if len(gates) == 1 else self._graph.op("Concat", *gates, axis=-1)
 
-    def _own(self, tensor: Tensor) -> Array:
+    def _parameter_array(self, tensor: Tensor) -> Array:
         return array(tensor if self._direction is None else tensor[self._direction])
 
 
@@ -109,17 +113,17 @@ def upper_layers(
 
 def encoder_layers(graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs: Value) -> tuple[Value, Value]:
     """Return the annotations (B, S, C) and the last states (B, C) of a stack of layers."""
-    inputs_sbi, is_there_sb1 = embedded_bse.transpose(1, 0, 2), valid_bs.cast(np.float32).transpose(1, 0).unsqueeze(-1)
+    inputs_sbi, mask_sb1 = embedded_bse.transpose(1, 0, 2), valid_bs.cast(np.float32).transpose(1, 0).unsqueeze(-1)
     final_bc = inputs_sbi
     for index, layer in enumerate(encoder.layers):
         assert isinstance(layer, EncoderLayer)
-        annotations_sbc, final_bc = _encoder_layer(graph, layer, inputs_sbi, is_there_sb1, encoder.reverse_source)
+        annotations_sbc, final_bc = _encoder_layer(graph, layer, inputs_sbi, mask_sb1, encoder.reverse_source)
         inputs_sbi = annotations_sbc + inputs_sbi if index else annotations_sbc
     return inputs_sbi.transpose(1, 0, 2), final_bc
 
 
 def _encoder_layer(
-    graph: Graph, layer: EncoderLayer, inputs_sbi: Value, is_there_sb1: Value, reverse_source: bool
+    graph: Graph, layer: EncoderLayer, inputs_sbi: Value, mask_sb1: Value, reverse_source: bool
 ) -> tuple[Value, Value]:
     """Return the annotations (S, B, C) and the last states (B, C) of a layer, which reads the sources in each
     direction.
@@ -132,19 +136,19 @@ def _encoder_layer(
     def step(states: Sequence[Value], elements: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         new_states, hidden = [], []
         for place, (cell, state) in enumerate(zip(cells, states, strict=True)):
-            projected, is_there_b1 = elements[2 * place : 2 * place + 2]
-            after = state + is_there_b1 * (cell.step(projected, state) - state)
+            projected, mask_b1 = elements[2 * place : 2 * place + 2]
+            after = state + mask_b1 * (cell.step(projected, state) - state)
             new_states.append(after)
             hidden.append(cell.output(after))
         return new_states, hidden
 
     batch = inputs_sbi.size(1)
     zeros = graph.op("Expand", np.zeros((1, layer.cell.state_size), np.float32), _shape(graph, batch, 1))
-    sequences = [value for cell in cells for value in (cell.inputs(layer.projection, inputs_sbi), is_there_sb1)]
+    sequences = [value for cell in cells for value in (cell.inputs(layer.projection, inputs_sbi), mask_sb1)]
     readings = [is_backwards for is_backwards in backwards for _ in range(2)]
     finals, hidden = graph.scan(step, [zeros] * len(cells), sequences, readings, backwards)
     last = [cell.output(final) for cell, final in zip(cells, finals, strict=True)]
-    return joined(graph, hidden), joined(graph, last)
+    return concat(graph, hidden), concat(graph, last)
 
 
 def _shape(graph: Graph, *sizes: Value | int) -> Value:

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.export.card import plain
+from nmt_cli.export.card import escape_markdown
 from nmt_cli.export.new_directory import new_directory
 from nmt_cli.system.errors import InputError
 from nmt_cli.version import __version__
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
 
-FORMAT = 1
+FORMAT_VERSION = 1
 """The version of `defaults.json` and of the graphs' names."""
 PRECISIONS = ("fp32", "int8")
 PROGRAM = "translate.py"
@@ -72,11 +72,11 @@ minus infinity. A source ends with </s> (piece {eos}), which `lengths` counts.
 
 def check_request(precision: str) -> None:
     """Raise `InputError` if ONNX export does not have this precision, or if the library `onnx` is missing."""
-    from nmt_cli.export.onnx.graph import library
+    from nmt_cli.export.onnx.graph import import_onnx
 
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)} with --format onnx")
-    library()
+    import_onnx()
 
 
 def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision: str, card: str) -> dict[str, int]:
@@ -91,12 +91,12 @@ def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision
     config, tokenizers = experiment.config, experiment.tokenizers
     graphs = Graphs(
         model,
-        banned=tokenizers[1].banned_ids(),
+        banned_ids=tokenizers[1].banned_ids(),
         quantised=precision == "int8",
         description=f"{config.name}, {config.data.direction.source} -> {config.data.direction.target}",
     )
     files = {"encoder.onnx": graphs.encoder(), "decoder.onnx": graphs.decoder()}
-    sides = ["joint"] if tokenizers[0].is_same(tokenizers[1]) else ["source", "target"]
+    sides = ["joint"] if tokenizers[0].has_same_model(tokenizers[1]) else ["source", "target"]
     files |= {f"{side}.model": tokenizer.model for side, tokenizer in zip(sides, tokenizers, strict=False)}
     defaults = _defaults(experiment, sides, precision, has_attention=model.has_attention)
     readme = _readme(defaults, sides, [(name, files[name]) for name in ("encoder.onnx", "decoder.onnx")])
@@ -117,7 +117,7 @@ def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_a
     config, target = experiment.config, experiment.tokenizers[1]
     decoding = config.decoding.model_dump()
     return {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "nmt": __version__,
         "name": config.name,
         "source_lang": config.data.direction.source,
@@ -142,14 +142,14 @@ def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, 
         rows = [f"| {kind} | `{tensor}` | {dtype} | {axes} |" for kind, tensor, dtype, axes in interface(file)]
         tables.append("\n".join([f"`{name}`:\n", "| | name | type | axes |", "|---|---|---|---|", *rows]))
     return README.format(
-        languages=f"{plain(defaults['source_lang'])} to {plain(defaults['target_lang'])}",
+        languages=f"{escape_markdown(defaults['source_lang'])} to {escape_markdown(defaults['target_lang'])}",
         attention="with attention" if defaults["has_attention"] else "without attention",
         alignment=ALIGNMENT if defaults["has_attention"] else "",
         version=defaults["nmt"],
         graphs="\n\n".join(tables),
         # In a table and a heading, a name is text and nothing else.
         **{
-            key: plain(value) if isinstance(value, str) else value
+            key: escape_markdown(value) if isinstance(value, str) else value
             for key, value in defaults.items()
             if key
             in (

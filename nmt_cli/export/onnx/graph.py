@@ -17,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.system.errors import InputError, NmtError
-from nmt_cli.translation.precision import SMALLEST
+from nmt_cli.translation.precision import MIN_MATRIX_SIDE
 
 OPSET = 17
 """The version of ONNX's operators, the first with layer normalisation (2022)."""
 IR_VERSION = 8
 """The version of ONNX's file format that came with these operators."""
 Array = NDArray[Any]
-Step = Callable[[Sequence["Value"], Sequence["Value"]], tuple[Sequence["Value"], Sequence["Value"]]]
+ScanBody = Callable[[Sequence["Value"], Sequence["Value"]], tuple[Sequence["Value"], Sequence["Value"]]]
 """The body of a loop: a function from the states and an element of each sequence to the next states and an element
 of each result."""
 
 
 @cache
-def library() -> ModuleType:
+def import_onnx() -> ModuleType:
     """Return the library `onnx`.
 
     Raises:
@@ -79,7 +79,7 @@ class Value:
         return self.graph.op("Sigmoid", self)
 
     def cast(self, dtype: type[np.generic]) -> Value:
-        return self.graph.op("Cast", self, to=library().helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.graph.op("Cast", self, to=import_onnx().helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def transpose(self, *order: int) -> Value:
         return self.graph.op("Transpose", self, perm=order)
@@ -121,7 +121,7 @@ class Graph:
     _nodes: list[Any] = field(default_factory=list)
     _inputs: list[Any] = field(default_factory=list)
     _outputs: list[Any] = field(default_factory=list)
-    _stored: list[Any] = field(default_factory=list)
+    _initializers: list[Any] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
     _tables: dict[int, tuple[Value, Value]] = field(default_factory=dict)
     """The stored tables with their scales, by the memory address of their numbers: an embedding that is also the
@@ -130,31 +130,33 @@ class Graph:
     def input(self, name: str, dtype: type[np.generic], axes: Sequence[str | int]) -> Value:
         """Add an input and return it; each axis is a size, or the name of a size that is known only when the graph
         runs."""
-        self._inputs.append(self._described(name, dtype, axes))
+        self._inputs.append(self._value_info(name, dtype, axes))
         return Value(self, name)
 
     def output(self, name: str, value: Value, dtype: type[np.generic], axes: Sequence[str | int]) -> None:
         """Make a value an output of this name."""
-        self._nodes.append(library().helper.make_node("Identity", [value.name], [name]))
-        self._outputs.append(self._described(name, dtype, axes))
+        self._nodes.append(import_onnx().helper.make_node("Identity", [value.name], [name]))
+        self._outputs.append(self._value_info(name, dtype, axes))
 
-    def op(self, kind: str, *inputs: Value | float | Array | None, **attributes: Any) -> Value:
+    def op(self, op_type: str, *inputs: Value | float | Array | None, **attributes: Any) -> Value:
         """Add an operator and return its result; None stands for an input that is left out."""
-        return self.ops(kind, *inputs, **attributes)[0]
+        return self.ops(op_type, *inputs, **attributes)[0]
 
     def ops(
-        self, kind: str, *inputs: Value | float | Array | None, num_outputs: int = 1, **attributes: Any
+        self, op_type: str, *inputs: Value | float | Array | None, num_outputs: int = 1, **attributes: Any
     ) -> list[Value]:
         """Add an operator and return its `num_outputs` results; None stands for an input that is left out."""
         names = ["" if value is None else self._value(value).name for value in inputs]
-        results = [Value(self, f"{kind}.{next(self._numbers)}") for _ in range(num_outputs)]
-        self._nodes.append(library().helper.make_node(kind, names, [result.name for result in results], **attributes))
+        results = [Value(self, f"{op_type}.{next(self._numbers)}") for _ in range(num_outputs)]
+        self._nodes.append(
+            import_onnx().helper.make_node(op_type, names, [result.name for result in results], **attributes)
+        )
         return results
 
     def constant(self, array: Array) -> Value:
         """Store an array in the graph, and return it as a tensor."""
         value = Value(self, f"constant.{next(self._numbers)}")
-        self._stored.append(library().numpy_helper.from_array(np.ascontiguousarray(array), value.name))
+        self._initializers.append(import_onnx().numpy_helper.from_array(np.ascontiguousarray(array), value.name))
         return value
 
     def _value(self, value: Value | float | Array) -> Value:
@@ -163,15 +165,15 @@ class Graph:
         return self.constant(value if isinstance(value, np.ndarray) else np.array(value, np.float32))
 
     @staticmethod
-    def _described(name: str, dtype: type[np.generic], axes: Sequence[str | int | None]) -> Any:
-        helper = library().helper
+    def _value_info(name: str, dtype: type[np.generic], axes: Sequence[str | int | None]) -> Any:
+        helper = import_onnx().helper
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), axes)
 
     # Products with matrices --------------------------------------------------------------------------------------
 
     def product(self, inputs: Value, weight_io: Array, bias: Array | None = None) -> Value:
         """Return x W (+ b) in float32; in a quantised graph W is stored in int8 unless it is small."""
-        if not self.quantised or min(weight_io.shape) < SMALLEST:
+        if not self.quantised or min(weight_io.shape) < MIN_MATRIX_SIDE:
             result = inputs @ self.constant(weight_io)
         else:
             # Unfolded when the graph is loaded: rounded inputs would add their errors from step to step.
@@ -222,7 +224,7 @@ class Graph:
     # Loops -------------------------------------------------------------------------------------------------------
 
     def scan(
-        self, step: Step, states: Sequence[Value], sequences: Sequence[Value], backwards: Sequence[bool],
+        self, step: ScanBody, states: Sequence[Value], sequences: Sequence[Value], backwards: Sequence[bool],
         result_backwards: Sequence[bool],
     ) -> tuple[list[Value], list[Value]]:  # fmt: skip
         """Return the states after a loop along the first axis of `sequences`, and the results of all steps, stacked.
@@ -232,15 +234,15 @@ class Graph:
         sequence that is read backwards.
         """
         inside = [Value(self, f"inside.{next(self._numbers)}") for _ in (*states, *sequences)]
-        with self._nested() as nodes:
+        with self._subgraph() as nodes:
             new_states, given = step(inside[: len(states)], inside[len(states) :])
             # What a body gives has to be computed in it.
             results = [self.op("Identity", value) for value in (*new_states, *given)]
-        body = library().helper.make_graph(
+        body = import_onnx().helper.make_graph(
             nodes,
             f"step.{next(self._numbers)}",
-            [self._described(value.name, np.float32, [None, None]) for value in inside],
-            [self._described(value.name, np.float32, [None, None]) for value in results],
+            [self._value_info(value.name, np.float32, [None, None]) for value in inside],
+            [self._value_info(value.name, np.float32, [None, None]) for value in results],
         )
         values = self.ops(
             "Scan", *states, *sequences, num_outputs=len(states) + len(given), body=body,
@@ -250,7 +252,7 @@ class Graph:
         return values[: len(states)], values[len(states) :]
 
     @contextmanager
-    def _nested(self) -> Iterator[list[Any]]:
+    def _subgraph(self) -> Iterator[list[Any]]:
         """Collect the nodes of a loop's body, and yield them. The body may use values of the graph around it, but
         not the other way round."""
         around, self._nodes = self._nodes, []
@@ -265,8 +267,8 @@ class Graph:
         Raises:
             NmtError: it is too large for one file.
         """
-        onnx = library()
-        graph = onnx.helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._stored)
+        onnx = import_onnx()
+        graph = onnx.helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._initializers)
         model = onnx.helper.make_model(
             graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="nmt", ir_version=IR_VERSION,
             doc_string=description,
@@ -280,7 +282,7 @@ class Graph:
 
 def interface(file: bytes) -> list[tuple[str, str, str, str]]:
     """Return the kind (`input` or `output`), name, type and axes of each input and output of a graph in a file."""
-    onnx = library()
+    onnx = import_onnx()
     graph = onnx.load_model_from_string(file).graph
     found = []
     for kind, values in (("input", graph.input), ("output", graph.output)):

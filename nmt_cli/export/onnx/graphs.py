@@ -36,7 +36,7 @@ class Graphs:
     """
 
     model: Seq2Seq
-    banned: Sequence[int]
+    banned_ids: Sequence[int]
     """Pieces that no translation may hold: their log-probability is minus infinity."""
     quantised: bool = False
     """True if matrices are stored in int8."""
@@ -48,15 +48,15 @@ class Graphs:
 
     def __post_init__(self) -> None:
         # The model itself says what it carries over when it has read a source of one piece.
-        remembers = attention_step(self.model.decoder.attention).remembers
+        state_names = attention_step(self.model.decoder.attention).state_names
         with torch.inference_mode():
             memory = self.model.encode(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool))
-            state = self.model.start(memory)
+            state = self.model.initial_state(memory)
         self._memory_axes = _memory_axes(memory, has_attention=self.model.has_attention)
         self._state_axes = {f"layer{number}": tuple(layer.shape[1:]) for number, layer in enumerate(state.layers)}
         for vector in state.feed:
             self._state_axes["feed"] = tuple(vector.shape[1:])
-        for name, part in zip(remembers, state.attention, strict=True):
+        for name, part in zip(state_names, state.attention, strict=True):
             self._state_axes[name] = () if part.dim() == 1 else ("source", *part.shape[2:])
 
     def encoder(self) -> bytes:
@@ -73,7 +73,7 @@ class Graphs:
             memory["keys"] = keys(graph, model.decoder.attention, states_bsc)
         for name, axes in self._memory_axes.items():
             graph.output(f"memory.{name}", memory[name], DTYPES.get(name, np.float32), ("batch", *axes))
-        layers = self._first_layers(graph, memory)
+        layers = self._initial_states(graph, memory)
         for name, axes in self._state_axes.items():
             state = layers[name] if name in layers else _zeros(graph, valid_bs, axes)
             graph.output(f"state.{name}", state, np.float32, ("batch", *axes))
@@ -99,16 +99,16 @@ class Graphs:
         }
         embedded_ne = graph.embedding(array(model.target_embedding), pieces_n)
         attention = attention_step(model.decoder.attention)(graph, model.decoder.attention, memory)
-        readout_nr, attended, new_states = _Step(graph, model, attention).run(embedded_ne, states)
+        readout_nr, attended, new_states = _DecoderStep(graph, model, attention).run(embedded_ne, states)
         if model.lexical is not None:
             assert attended.weights_bks is not None
             attended_bke = attended.weights_bks @ memory["embedded"]
-            direct_ne = attention.rows.flat(attended_bke, model.lexical.hidden.in_features).tanh()
+            direct_ne = attention.rows.flatten(attended_bke, model.lexical.hidden.in_features).tanh()
             readout_nr = readout_nr + (linear(graph, model.lexical.hidden, direct_ne).tanh() + direct_ne)
         logits_nv = graph.logits(readout_nr, array(model.output_weight), array(model.output_bias))
         log_probs_nv = graph.op("LogSoftmax", logits_nv, axis=-1)
         forbidden = np.zeros(model.output_bias.shape[0], np.float32)
-        forbidden[list(self.banned)] = -np.inf
+        forbidden[list(self.banned_ids)] = -np.inf
         log_probs_nv = log_probs_nv + graph.constant(forbidden)
         best, pieces = graph.ops("TopK", log_probs_nv, count_1, num_outputs=2)
         graph.output("log_probs", log_probs_nv, np.float32, ["rows", len(forbidden)])
@@ -116,13 +116,13 @@ class Graphs:
         graph.output("best_pieces", pieces.cast(np.int32), np.int32, ["rows", "count"])
         if attended.weights_bks is not None:
             assert attention.rows.width is not None
-            weights_ns = attention.rows.flat(attended.weights_bks, attention.rows.width)
+            weights_ns = attention.rows.flatten(attended.weights_bks, attention.rows.width)
             graph.output("weights", weights_ns, np.float32, ["rows", "source"])
         for name, axes in self._state_axes.items():
             graph.output(f"next.{name}", new_states[name], np.float32, ("rows", *axes))
         return graph.as_bytes(self.description)
 
-    def _first_layers(self, graph: Graph, memory: dict[str, Value]) -> dict[str, Value]:
+    def _initial_states(self, graph: Graph, memory: dict[str, Value]) -> dict[str, Value]:
         """Return the first state of each decoder layer by its name; empty if the first states do not depend on the
         source."""
         projection = self.model.decoder.initial.projection
@@ -157,7 +157,7 @@ def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
     return {name: ("source", *part.shape[2:]) for name, part in parts.items()}
 
 
-class _Step:
+class _DecoderStep:
     """One step of a recurrence and its readout."""
 
     def __init__(self, graph: Graph, model: Seq2Seq, attention: AttentionStep) -> None:
@@ -186,7 +186,7 @@ class _Step:
                     "nmt serve"
                 )
         named = {f"layer{number}": layer for number, layer in enumerate(layers)}
-        return readout, attended, named | feed | dict(zip(self._attention.remembers, attended.states, strict=True))
+        return readout, attended, named | feed | dict(zip(self._attention.state_names, attended.states, strict=True))
 
     def _attend_first(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, list[Value]]:
         recurrence, cell = self._recurrence, self._cell

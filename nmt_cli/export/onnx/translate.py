@@ -32,13 +32,13 @@ WINDOW_BYTES = 1 << 20  # of lines that are translated together
 MAX_BEAM, MAX_LENGTH_PENALTY, MAX_THREADS = 1000, 10, 4096
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
 NO_WORD = 2**31  # the number of a tag's word, which is beyond the last of any line
-LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
+CONTINUATION_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
 MAX_COPIES, MAX_UNIT = 4, 4  # copies in a row that a translation may have, and the words of the longest that count
 SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 SCRIPTS += "\U00020000-\U0003ffff"  # without blanks between words: their characters count as words
 MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
 WORD = re.compile(rf"(?!\s)[{SCRIPTS}][{MARKS}]*|[^\s{SCRIPTS}]+")
-REPEATED = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")
+REPETITION = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")
 Array = np.ndarray[Any, Any]
 
 
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 class Node(NamedTuple):
     """The last piece of an unfinished translation, what came before it, and where the model looked."""
 
-    before: Node | None
+    parent: Node | None
     piece: int
     weights: Array | None
 
@@ -129,7 +129,7 @@ class Search:
         totals = np.zeros((len(sources), 1), np.float32)
         parents, pieces = np.arange(len(sources)), np.full(len(sources), self.settings["bos"])
         for length in count(1):
-            forbidden = [self._forbidden(node) for of_sentence in nodes for node in of_sentence]
+            forbidden = [self._banned_pieces(node) for of_sentence in nodes for node in of_sentence]
             room = min(2 * self.beam + max(map(len, forbidden)), self.settings["target_vocab_size"])
             inputs = {"piece": pieces.astype(np.int32), "parent": parents.astype(np.int32), "count": np.array([room])}
             best, best_pieces, weights, state = self.model.step(
@@ -144,12 +144,16 @@ class Search:
             rows: list[tuple[float, int, int]] = []
             for place, (sentence, found) in enumerate(zip(live, candidates, strict=True)):
                 first = place * width
-                looked = [None if weights is None else weights[first + rank] for rank in range(width)]
-                going = self._advance(finished[sentence], found, nodes[place], looked, length, limits[sentence])
+                attention_weights = [None if weights is None else weights[first + rank] for rank in range(width)]
+                going = self._advance(
+                    finished[sentence], found, nodes[place], attention_weights, length, limits[sentence]
+                )
                 if going:
                     kept.append(place)
                     rows += [(total, first + parent, piece) for total, parent, piece in going]
-                    next_nodes.append([Node(nodes[place][parent], piece, looked[parent]) for _, parent, piece in going])
+                    next_nodes.append(
+                        [Node(nodes[place][parent], piece, attention_weights[parent]) for _, parent, piece in going]
+                    )
             if not kept:
                 break
             if len(kept) < len(live):
@@ -172,13 +176,13 @@ class Search:
 
     def _advance(
         self, finished: list[Hypothesis], candidates: list[tuple[float, int, int]], nodes: list[Node | None],
-        looked: list[Array | None], length: int, limit: int,
+        attention_weights: list[Array | None], length: int, limit: int,
     ) -> list[tuple[float, int, int]]:  # fmt: skip
         """Collect the translations that end with this step; return the extensions to go on with, none if it is done."""
         going = [one for one in candidates if one[2] != self.eos][: self.beam]
         for total, parent, piece in candidates[: self.beam]:
             if piece == self.eos or length >= limit:
-                pieces, weights = _walk(Node(nodes[parent], piece, looked[parent]))
+                pieces, weights = _backtrace(Node(nodes[parent], piece, attention_weights[parent]))
                 ids = pieces[:-1] if piece == self.eos else pieces
                 finished.append(Hypothesis(ids, total / self._penalty(length), weights))
         if length >= limit or len(finished) >= self.beam or not going:
@@ -193,23 +197,23 @@ class Search:
     def _penalty(self, length: int) -> float:
         return float(((5 + length) / 6) ** self.settings["length_penalty"])
 
-    def _forbidden(self, node: Node | None) -> set[int]:
+    def _banned_pieces(self, node: Node | None) -> set[int]:
         """Return the pieces that would repeat the last `no_repeat_ngram` pieces."""
         if not self.order or node is None:
             return set()
-        prefix, order = _walk(node)[0], self.order
+        prefix, order = _backtrace(node)[0], self.order
         context = prefix[len(prefix) - order + 1 :]
         starts = range(len(prefix) - order + 1)
         return {prefix[at + order - 1] for at in starts if prefix[at : at + order - 1] == context}
 
 
-def _walk(node: Node | None) -> tuple[list[int], list[Array | None]]:
+def _backtrace(node: Node | None) -> tuple[list[int], list[Array | None]]:
     """Return the pieces and weights from the first to this one."""
     pieces, weights = [], []
     while node is not None:
         pieces.append(node.piece)
         weights.append(node.weights)
-        node = node.before
+        node = node.parent
     return pieces[::-1], weights[::-1]
 
 
@@ -238,11 +242,13 @@ class Translator:
             for number, hypotheses in zip(
                 numbers, self.search.run([parts[number].ids for number in numbers]), strict=True
             ):
-                found[number] = [self._finish(parts[number], one) for one in self._cut_all(parts[number], hypotheses)]
+                found[number] = [
+                    self._finish(parts[number], one) for one in self._trim_repetitions(parts[number], hypotheses)
+                ]
         of_lines: list[list[list[Translation]]] = [[] for _ in texts]
         for part, of_part in zip(parts, found, strict=True):
             of_lines[part.line].append(of_part)
-        return [_joined(of_line) for of_line in of_lines]
+        return [_join_parts(of_line) for of_line in of_lines]
 
     def _parts(self, line: int, text: str) -> Iterator[Part]:
         """Yield the parts of a line: a long one is cut at the beginning of a word in the last half of what fits."""
@@ -258,7 +264,7 @@ class Translator:
         while len(ids) - start > limit:
             half, end = start + limit // 2 + 1, start + limit
             begins = [at for at in range(half, end + 1) if self.source.id_to_piece(ids[at]).startswith("▁")]
-            while end > half and LATER_BYTE.fullmatch(self.source.id_to_piece(ids[end])):
+            while end > half and CONTINUATION_BYTE.fullmatch(self.source.id_to_piece(ids[end])):
                 end -= 1
             cut = begins[-1] if begins else end
             yield Part(line, tags + ids[start:cut], no_words + words[start:cut])
@@ -266,16 +272,16 @@ class Translator:
         if ids[start:]:
             yield Part(line, tags + ids[start:], no_words + words[start:])
 
-    def _cut_all(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Iterator[Hypothesis]:
+    def _trim_repetitions(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Iterator[Hypothesis]:
         """Yield hypotheses without their repetitions; those that differ only in these are one."""
         seen: set[tuple[int, ...]] = set()
         for hypothesis in hypotheses:
-            cut = self._cut(part, hypothesis)
+            cut = self._trim_repetition(part, hypothesis)
             if cut is hypothesis or tuple(cut.ids) not in seen:
                 seen.add(tuple(cut.ids))
                 yield cut
 
-    def _cut(self, part: Part, hypothesis: Hypothesis) -> Hypothesis:
+    def _trim_repetition(self, part: Part, hypothesis: Hypothesis) -> Hypothesis:
         """Return a hypothesis without the words that it repeats without end, unless its source does so too."""
         if len(hypothesis.ids) - len(set(hypothesis.ids)) < MAX_COPIES:
             return hypothesis
@@ -326,7 +332,7 @@ def _repeats_itself(source: str) -> bool:
     source = source.casefold()
     words = re.findall(r"[^\W\d_]+", source)
     texts = ("".join(source.split()), "".join(words))
-    return _first_copy(" ".join(words)) is not None or any(map(REPEATED.search, texts))
+    return _first_copy(" ".join(words)) is not None or any(map(REPETITION.search, texts))
 
 
 def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
@@ -338,7 +344,7 @@ def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[i
     return [word_at[begin] if begin < len(word_at) else max(number, 0) for begin, _ in offsets], number + 1
 
 
-def _joined(parts: list[list[Translation]]) -> list[Translation]:
+def _join_parts(parts: list[list[Translation]]) -> list[Translation]:
     """Return the translations of a line: the best of its parts together, then the second best, and so on."""
     lines = []
     for ranked in zip_longest(*parts):
@@ -365,7 +371,7 @@ def windows() -> Iterator[list[str]]:
         yield [last.decode("utf-8", errors="replace")]
 
 
-def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
+def parse_options(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Return the model's defaults with what the command line asks for in their place, and the number of threads."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--beam-size", type=int, default=defaults["beam_size"], help="1 is greedy")
@@ -390,11 +396,11 @@ def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
     return {**defaults, **asked, "with_alignment": given.alignment == "hard"}, given.threads
 
 
-def opened() -> Translator:
+def load_translator() -> Translator:
     """Return the model beside this file, with the options of the command line."""
     try:
         defaults = json.loads((HERE / "defaults.json").read_text(encoding="utf-8"))
-        settings, threads = options_of(defaults)
+        settings, threads = parse_options(defaults)
         return Translator(settings, threads)
     except Exception as error:  # each library has kinds of its own
         sys.exit(f"translate.py: error: {HERE} does not hold a whole model; export it again: {error}")
@@ -403,7 +409,7 @@ def opened() -> Translator:
 def main() -> None:
     if sys.stdin is None or sys.stdout is None:
         sys.exit("translate.py: error: standard input or standard output is closed")
-    translator = opened()
+    translator = load_translator()
     settings = translator.settings
     for texts in windows():
         for translations in translator.translate(texts):

@@ -26,9 +26,9 @@ from nmt_cli.translation.precision import is_large
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
 
-FORMAT = 2
+FORMAT_VERSION = 2
 """The version of descriptions; the page reads this one only."""
-PARTS = {
+SUPPORTED_CLASSES = {
     *("Seq2Seq", "LexicalModel", "Encoder", "EncoderLayer", "RecurrentCell", "InputProjection", "GateNorm"),
     *("Decoder", "BahdanauRecurrence", "ConditionalRecurrence", "LuongRecurrence", "UpperLayers"),
     *("DeepReadout", "InitialState", "AdditiveScore", "DotScore", "GeneralScore"),
@@ -38,7 +38,7 @@ PARTS = {
 """The classes of `model/` that the JavaScript of the page can compute."""
 
 
-def packed_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextProfile | None] = ()) -> bytes:
+def pack_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextProfile | None] = ()) -> bytes:
     """Return a model with its tokenizers as bytes for the page.
 
     `profiles` holds for each direction the profile of its training text, or None if lines are read as they are written.
@@ -54,8 +54,10 @@ def packed_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[Text
             raise InputError(f"{experiment.directory}: {error}") from error
     tokenizers: dict[str, Record] = {}
     for side, tokenizer in zip(("source", "target"), experiment.tokenizers, strict=True):
-        same = next((known for known in tokenizers.values() if experiment.tokenizers[0].is_same(tokenizer)), None)
-        tokenizers[side] = same or {"at": packer.raw(tokenizer.model), "size": len(tokenizer.model)}
+        same = next(
+            (known for known in tokenizers.values() if experiment.tokenizers[0].has_same_model(tokenizer)), None
+        )
+        tokenizers[side] = same or {"at": packer.store_bytes(tokenizer.model), "size": len(tokenizer.model)}
     profiles = profiles or [None] * len(experiment.of_each_direction())
     directions = [_direction(packer, *one) for one in zip(experiment.of_each_direction(), profiles, strict=True)]
     head = _head(experiment) | directions[0] | {"directions": directions}
@@ -72,7 +74,7 @@ def profile_record(
     words = f"{' '.join(profile.forms.values())}\n{' '.join(profile.other_forms or ())}".encode()
     source, target = ({"turkic": is_turkic(one), "greek": primary_language(one) == "el"} for one in languages)
     return {
-        "at": packer.raw(words),
+        "at": packer.store_bytes(words),
         "size": len(words),
         "hasCase": profile.has_case,
         "beginsWithCapital": profile.begins_with_capital,
@@ -112,7 +114,7 @@ def _head(experiment: Experiment) -> Record:
     config, target = experiment.config, experiment.tokenizers[1]
     decoding = config.decoding
     return {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "name": config.name,
         "search": {
             "bos": BOS,
@@ -127,38 +129,38 @@ def _head(experiment: Experiment) -> Record:
     }
 
 
-def _module(store: Packer, name: str, module: nn.Module, direction: int | None = None) -> Any:
+def _module(packer: Packer, name: str, module: nn.Module, direction: int | None = None) -> Any:
     """Store the parameters of a module, and return its record, or a list of records for a list of modules.
 
     A layer of the encoder has a list with a record for each of its directions; `direction` is the index of one.
     """
     if isinstance(module, nn.ModuleList):
-        return [_module(store, name, one) for one in module]
+        return [_module(packer, name, one) for one in module]
     if isinstance(module, nn.Linear):
-        return store.linear(module)
+        return packer.store_linear(module)
     if isinstance(module, nn.Conv1d):
-        return {"filters": store.floats(module.weight[:, 0]), "width": module.kernel_size[0]}
+        return {"filters": packer.store_floats(module.weight[:, 0]), "width": module.kernel_size[0]}
     kind = type(module).__name__
-    if kind not in PARTS:
+    if kind not in SUPPORTED_CLASSES:
         raise InputError(f"--format html: has no equations for the {name} {kind}; use nmt translate or nmt serve")
     if isinstance(module, EncoderLayer) and direction is None:
-        return [_module(store, name, module, each) for each in range(module.directions)]
+        return [_module(packer, name, module, each) for each in range(module.directions)]
     record: Record = {"class": kind}
     for key, value in vars(module).items():
         if isinstance(value, (bool, int, float, str)) and not key.startswith("_") and key != "training":
             record[key] = value
     for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
-        record[key] = _parameter(store, module, key, parameter if direction is None else parameter[direction])
-    return record | {key: _module(store, key, child, direction) for key, child in module.named_children()}
+        record[key] = _parameter(packer, module, key, parameter if direction is None else parameter[direction])
+    return record | {key: _module(packer, key, child, direction) for key, child in module.named_children()}
 
 
-def _parameter(store: Packer, module: nn.Module, name: str, parameter: Tensor) -> Record | int:
+def _parameter(packer: Packer, module: nn.Module, name: str, parameter: Tensor) -> Record | int:
     """Store a parameter, and return the record of a matrix or a table, or the address of any other."""
     if isinstance(module, LoopModule) and name == module.matrix_name:
-        return store.product(parameter)
+        return packer.store_product(parameter)
     if not isinstance(module, Seq2Seq) or name == "output_bias":
-        return store.floats(parameter)
+        return packer.store_floats(parameter)
     if name == "output_weight" or is_large(parameter):
-        return store.table(parameter)
+        return packer.store_table(parameter)
     # A small embedding that is also the output's is stored twice: nmt uses it in float32 here and in int8 there.
-    return store.float_product(parameter.t())
+    return packer.store_float_product(parameter.t())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_cli.export.card import card
-from nmt_cli.export.page.description import packed_model
+from nmt_cli.export.page.description import pack_model
 from nmt_cli.export.page.html_file import PageModel, check_replaceable, write
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("int8",)
 
 
-class Exported(NamedTuple):
+class ExportedPage(NamedTuple):
     """The size of a page that was written, and its models."""
 
     size: int
@@ -48,7 +48,7 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
 
 def export(
     loaded: Sequence[tuple[Experiment, Seq2Seq, Sequence[TextProfile | None]]], path: Path, *, checkpoint: str
-) -> Exported:
+) -> ExportedPage:
     """Write a page that translates with these models, one for each direction.
 
     Each model comes with the profile of the training text of each of its directions, or None. With a profile, the page
@@ -61,6 +61,6 @@ def export(
     models = []
     for experiment, model, profiles in loaded:
         titles = [" → ".join(map(english_name, direction)) for direction in experiment.config.data.directions]
-        packed = packed_model(experiment, model, profiles)
+        packed = pack_model(experiment, model, profiles)
         models.append(PageModel(packed, ", ".join(titles), card([experiment], checkpoint)))
-    return Exported(write(models, path), tuple(models))
+    return ExportedPage(write(models, path), tuple(models))

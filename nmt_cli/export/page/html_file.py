@@ -48,7 +48,7 @@ GENERATOR = '<meta name="generator" content="nmt export'
 _FIRST_BYTES = 4096
 _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
-_PRECISION = (
+_PRECISION_NOTE = (
     "<p>This page translates with int8 weights and one translation at a time (beam 1). Of the normalisation of input "
     "it does only capitals and missing full stops. The settings below apply to <code>nmt translate</code>, so its "
     "translations may differ.</p>"
@@ -88,11 +88,11 @@ def render(models: Sequence[PageModel]) -> str:
         (r"()(?=</main>)", "".join(map(_card, models))),
         (r'(?:<script src="[^"]*"></script>\n)+', "\n".join([*elements, *data, ""])),
     ):
-        page = _put(page, pattern, text)
+        page = _substitute(page, pattern, text)
     return page
 
 
-def _put(page: str, pattern: str, text: str) -> str:
+def _substitute(page: str, pattern: str, text: str) -> str:
     """Return the page with the first match of a pattern replaced by the match's group, if there is one, and then
     `text`."""
     match = re.search(pattern, page)
@@ -114,7 +114,7 @@ def _head(style: str, scripts: Sequence[str]) -> str:
 
 def _card(model: PageModel) -> str:
     summary = f"<summary>About the model {escape(model.title)}</summary>"
-    return f'<details class="about">{summary}{_PRECISION}<pre>{escape(model.card)}</pre></details>\n'
+    return f'<details class="about">{summary}{_PRECISION_NOTE}<pre>{escape(model.card)}</pre></details>\n'
 
 
 def check_replaceable(path: Path) -> None:

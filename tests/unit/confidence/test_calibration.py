@@ -10,7 +10,7 @@ import pytest
 
 from nmt_cli.confidence.calibration import Calibration, Origin, line_features
 from nmt_cli.confidence.features import FEATURES
-from nmt_cli.confidence.fitting import Labelled, fit
+from nmt_cli.confidence.fitting import LabelledLine, fit
 from nmt_cli.system.errors import InputError, ModelError
 
 ORIGIN = Origin("f" * 64, "step-00000012", "0" * 64, 80)
@@ -26,7 +26,7 @@ def lines(count=80, seed=1, share=0.8):
         features = np.zeros((len(probabilities), NUM_FEATURES))
         features[:, 1] = probabilities
         words = tuple(bool(value) for value in draw.random(len(probabilities)) < probabilities)
-        found.append(Labelled(features, float(np.log(probabilities).sum()), words, all(words)))
+        found.append(LabelledLine(features, float(np.log(probabilities).sum()), words, all(words)))
     return found
 
 
@@ -49,28 +49,30 @@ def test_the_same_lines_give_the_same_bytes(calibration, tmp_path):
 def test_confidence_means_what_it_says(calibration):
     assert calibration.quality["area_under_roc"] > 0.7
     unseen = lines(2000, seed=2)
-    given = np.array([value for line in unseen for value in calibration.of_words(line.features)])
-    assert abs(given.mean() - np.mean([word for line in unseen for word in line.words])) < 0.03
-    of_lines = [calibration.of_line(calibration.of_words(line.features), line.log_prob) for line in unseen]
+    given = np.array([value for line in unseen for value in calibration.word_confidence(line.features)])
+    assert abs(given.mean() - np.mean([word for line in unseen for word in line.word_labels])) < 0.03
+    of_lines = [
+        calibration.line_confidence(calibration.word_confidence(line.features), line.log_prob) for line in unseen
+    ]
     assert abs(np.mean(of_lines) - np.mean([line.is_correct for line in unseen])) < 0.05
 
 
 def test_a_line_is_less_sure_than_its_least_sure_word_where_few_lines_are_known():
-    few = [Labelled(line.features, line.log_prob, line.words, False) for line in lines(40)]
+    few = [LabelledLine(line.features, line.log_prob, line.word_labels, False) for line in lines(40)]
     fitted = fit(few, ORIGIN)
-    sure, unsure = (fitted.of_line(words, -1.0) for words in ([0.99, 0.98], [0.99, 0.5]))
+    sure, unsure = (fitted.line_confidence(words, -1.0) for words in ([0.99, 0.98], [0.99, 0.5]))
     assert 0.0 < unsure < sure < 0.98
 
 
 def test_a_line_is_never_surer_than_its_least_sure_word(calibration):
     """With a weight of chance, an improbable line that a prefix has forced passed for certain."""
     lines = replace(calibration.lines, weights=(0.1, -0.5, 0.1))
-    assert replace(calibration, lines=lines).of_line([0.9, 0.6], -1_000.0) == 0.6
+    assert replace(calibration, lines=lines).line_confidence([0.9, 0.6], -1_000.0) == 0.6
 
 
 def test_a_line_without_words_is_wrong(calibration):
-    assert calibration.of_words(np.zeros((0, NUM_FEATURES))) == ()
-    assert calibration.of_line((), 0.0) == 0.0
+    assert calibration.word_confidence(np.zeros((0, NUM_FEATURES))) == ()
+    assert calibration.line_confidence((), 0.0) == 0.0
 
 
 def test_a_certain_line_has_finite_features():
@@ -80,18 +82,18 @@ def test_a_certain_line_has_finite_features():
 
 @pytest.mark.parametrize("label", [True, False])
 def test_words_that_are_all_right_or_all_wrong_tell_nothing(label):
-    same = [Labelled(line.features, line.log_prob, (label,) * len(line.words), label) for line in lines(40)]
+    same = [LabelledLine(line.features, line.log_prob, (label,) * len(line.word_labels), label) for line in lines(40)]
     with pytest.raises(InputError, match=r"^too few words to calibrate confidence: of the translations of 40 lines, "):
         fit(same, ORIGIN)
 
 
 def of_two_labels():
     """Return a line of ten correct and ten wrong words."""
-    return Labelled(np.random.default_rng(1).random((20, NUM_FEATURES)), -9.0, (True, False) * 10, False)
+    return LabelledLine(np.random.default_rng(1).random((20, NUM_FEATURES)), -9.0, (True, False) * 10, False)
 
 
 def test_one_line_leaves_none_to_judge_it_by():
-    without_words = Labelled(np.zeros((0, NUM_FEATURES)), 0.0, (), False)
+    without_words = LabelledLine(np.zeros((0, NUM_FEATURES)), 0.0, (), False)
     message = (
         r"^too few lines to calibrate confidence: of the translations of 2 lines, only 1 has words, but 2 are needed$"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nmt_cli.confidence.features import FEATURES, LOWEST, Predictions, word_features
+from nmt_cli.confidence.features import FEATURES, MIN_LOG_PROB, Predictions, word_features
 
 
 def predictions(log_probs, num_source=3):
@@ -47,7 +47,7 @@ def test_a_piece_that_spells_two_words_gives_both_its_values():
 def test_an_impossible_piece_does_not_count_without_bound():
     found = word_features(predictions([-np.inf, -1.0]), [0], ["mot"])
     assert np.isfinite(found).all()
-    assert named(found)["lowest_log_prob"].tolist() == [LOWEST]
+    assert named(found)["lowest_log_prob"].tolist() == [MIN_LOG_PROB]
 
 
 def test_no_words_give_no_rows():

@@ -7,7 +7,7 @@ import random
 import pytest
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from nmt_cli.confidence.labels import aligned, correct_words, is_correct
+from nmt_cli.confidence.labels import correct_words, is_correct, ter_alignment
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_steps_are_those_of_sacrebleu():
     draw = random.Random(1)
     for _ in range(300):
         words, wanted = ([draw.choice("abcdefg") for _ in range(draw.randrange(12))] for _ in range(2))
-        edits, correct = aligned(words, wanted)
+        edits, correct = ter_alignment(words, wanted)
         assert edits == translation_edit_rate(words, wanted)[0]
         assert len(correct) == len(words)
         remaining = list(wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nmt_cli.confidence.logistic import PENALTY, Logistic
+from nmt_cli.confidence.logistic import PENALTY, LogisticRegression
 
 
 def drawn(count=400, columns=3, seed=1):
@@ -26,7 +26,7 @@ def loss_of(weights, bias, features, labels, offsets):
 def test_the_gradient_vanishes_at_the_fit():
     features, labels = drawn()
     offsets = np.linspace(-1.0, 1.0, len(labels))
-    fitted = Logistic.fit(features, labels, offsets)
+    fitted = LogisticRegression.fit(features, labels, offsets)
     weights = torch.tensor(fitted.weights, dtype=torch.float64, requires_grad=True)
     bias = torch.tensor(fitted.bias, dtype=torch.float64, requires_grad=True)
     loss_of(weights, bias, features, labels, offsets).backward()
@@ -36,7 +36,7 @@ def test_the_gradient_vanishes_at_the_fit():
 
 def test_labels_that_a_line_separates_give_finite_weights():
     features = np.concatenate([np.full((50, 1), -1.0), np.full((50, 1), 1.0)])
-    fitted = Logistic.fit(features, np.repeat([0.0, 1.0], 50))
+    fitted = LogisticRegression.fit(features, np.repeat([0.0, 1.0], 50))
     assert np.isfinite(fitted.weights).all()
     assert fitted.probabilities(np.array([[-1.0], [1.0]])).round().tolist() == [0.0, 1.0]
 
@@ -45,21 +45,23 @@ def test_a_bad_start_does_not_lead_away():
     """Without shorter steps Newton's method diverges from log-odds this wrong."""
     features, labels = drawn(columns=1)
     offsets = np.where(labels > 0.5, -30.0, 30.0)
-    fitted = Logistic.fit(features, labels, offsets)
+    fitted = LogisticRegression.fit(features, labels, offsets)
     assert np.isfinite([*fitted.weights, fitted.bias]).all()
 
 
 def test_a_constant_feature_gets_no_weight_and_no_say():
     features, labels = drawn()
     with_constant = np.concatenate([features, np.full((len(features), 1), 7.0)], axis=1)
-    fitted = Logistic.fit(with_constant, labels)
+    fitted = LogisticRegression.fit(with_constant, labels)
     assert fitted.weights[-1] == 0.0
     with_constant[:, -1] = 1e6
-    assert np.allclose(fitted.probabilities(with_constant), Logistic.fit(features, labels).probabilities(features))
+    assert np.allclose(
+        fitted.probabilities(with_constant), LogisticRegression.fit(features, labels).probabilities(features)
+    )
 
 
 def test_few_examples_leave_the_offsets_as_they_are():
     features = np.random.default_rng(1).normal(size=(3, 2))
     offsets = np.array([-2.0, 0.0, 2.0])
-    fitted = Logistic.fit(features, np.zeros(3), offsets, penalises_bias=True)
+    fitted = LogisticRegression.fit(features, np.zeros(3), offsets, penalises_bias=True)
     assert np.abs(fitted.log_odds(features, offsets) - offsets).max() < 0.3

@@ -42,7 +42,7 @@ def test_a_configuration_with_two_languages_has_one_direction_and_no_tags():
     assert one.data.directions == (("en", "fr"),)
     assert one.data.direction == Direction("en", "fr")
     assert one.data.tags == ()
-    assert one.of(Direction("en", "fr")) is one
+    assert one.for_direction(Direction("en", "fr")) is one
 
 
 def test_only_several_targets_need_tags():
@@ -52,7 +52,7 @@ def test_only_several_targets_need_tags():
 
 
 def test_the_part_of_one_direction_is_the_configuration_of_a_model_of_it():
-    part = config(("en", "vi"), ("en", "zh"), test=[text("en", "zh", name="t")]).of(Direction("en", "zh"))
+    part = config(("en", "vi"), ("en", "zh"), test=[text("en", "zh", name="t")]).for_direction(Direction("en", "zh"))
     assert part.data.directions == (("en", "zh"),)
     assert [corpus.source for corpus in part.data.train] == ["en-zh.en"]
     assert [test.name for test in part.data.test] == ["t"]

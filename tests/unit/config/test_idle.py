@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt_cli.config.idle import OPTIONS, idle_keys
 from nmt_cli.config.loader import load_config
+from nmt_cli.config.unused_keys import OPTIONS, unused_keys
 
 GOOD = """
 name: x
@@ -27,7 +27,7 @@ CASES = [
 def lines(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    return lambda *overrides: idle_keys(load_config(path, overrides))
+    return lambda *overrides: unused_keys(load_config(path, overrides))
 
 
 @pytest.mark.parametrize(("choice", "readers", "key"), CASES, ids=lambda value: value if isinstance(value, str) else "")
@@ -75,7 +75,7 @@ def test_nothing_is_judged_without_a_dev_set(lines):
 
 @pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.yaml")), ids=str)
 def test_no_configuration_that_we_ship_sets_a_key_for_nothing(path):
-    assert idle_keys(load_config(path, ())) == []
+    assert unused_keys(load_config(path, ())) == []
 
 
 def test_dropout_of_states_that_nobody_reads_is_told(lines):

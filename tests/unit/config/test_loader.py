@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nmt_cli.config.loader import dump_config, json_schema, load_config, validate
-from nmt_cli.config.yaml_text import parse_yaml, setting
+from nmt_cli.config.yaml_text import format_override, parse_yaml
 from nmt_cli.system.errors import ConfigError
 
 GOOD = """
@@ -103,8 +103,8 @@ def test_a_comment_in_an_override_is_refused(problems, override, value):
 
 @pytest.mark.parametrize("text", ["d #1/a.en", "a: b", "@x", "[x", "&x *y", "null", "1e3", "ü", 'a "b"', "plain/a.en"])
 def test_an_override_from_setting_gives_the_text(problems, text):
-    assert problems(setting("nowhere", text)) == ["c.yaml: unknown key 'nowhere'; `nmt schema` lists the keys"]
-    assert parse_yaml(setting("", text).removeprefix("="), "here") == text
+    assert problems(format_override("nowhere", text)) == ["c.yaml: unknown key 'nowhere'; `nmt schema` lists the keys"]
+    assert parse_yaml(format_override("", text).removeprefix("="), "here") == text
 
 
 @pytest.mark.parametrize("key", ["tokenizer.symbols.0.x", "tokenizer.symbols.0.x.y"])

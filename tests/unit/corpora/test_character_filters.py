@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from nmt_cli.corpora.character_filters import (
     differs_in_markup,
     differs_in_numbers,
-    found_in_characters,
+    failed_character_filters,
     has_mojibake,
     is_copy,
     is_tokenised,
 )
-from nmt_cli.corpora.filters import NAMES
+from nmt_cli.corpora.filters import FILTER_NAMES
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from nmt_cli.corpora.filters import NAMES
     ],
 )
 def test_a_pair_breaks_these_rules(source, target, found):
-    assert found_in_characters(source, target) == found
+    assert failed_character_filters(source, target) == found
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_tags_may_have_attributes_and_stand_in_any_order():
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_judged(source, target):
-    found = found_in_characters(source, target)
-    assert set(found) <= set(NAMES)
+    found = failed_character_filters(source, target)
+    assert set(found) <= set(FILTER_NAMES)
     assert len(found) == len(set(found))
 
 
@@ -151,4 +151,4 @@ def test_random_letters_break_no_rule():
         source, target = (
             " ".join("".join(draw.choices(string.ascii_lowercase, k=5)) for _ in range(8)) for _ in range(2)
         )
-        assert found_in_characters(source, target) == []
+        assert failed_character_filters(source, target) == []

@@ -70,4 +70,4 @@ def test_pairs_with_an_empty_side_repeat_nothing():
             index.add(b"", b"b")
         index.add(b"a", b"b")
         assert set(index.bits(hashes_of([])).tolist()) == {0}
-        assert index.first_rows(index.sources()[[1, -1]]).tolist() == [-1, 27]
+        assert index.first_rows(index.source_hashes()[[1, -1]]).tolist() == [-1, 27]

@@ -10,18 +10,18 @@ from marks import others_soak
 
 from nmt_cli.assembly import speed as measuring
 from nmt_cli.assembly.speed import _extrapolated
-from nmt_cli.corpora.expectations import OWN_RESULTS, Quality, expected_quality
+from nmt_cli.corpora.expectations import MULTI30K_RESULTS, Quality, expected_quality
 
 
 def test_our_own_results_are_those_of_the_documentation():
     table = (Path(__file__).parents[3] / "docs/results.md").read_text(encoding="utf-8")
     rows = [line.replace("*", "").split(" | ") for line in table.splitlines() if "| one model," in line]
     published = {(row[1], float(re.match(r"[\d.]+", row[3])[0])) for row in rows}
-    assert {(f"{result.pairs:,}", result.bleu) for result in OWN_RESULTS} <= published
+    assert {(f"{result.pairs:,}", result.bleu) for result in MULTI30K_RESULTS} <= published
 
 
 def test_an_amount_of_text_lies_between_two_results():
-    small, middle, large = OWN_RESULTS
+    small, middle, large = MULTI30K_RESULTS
     assert expected_quality(10) == Quality(None, small)
     assert expected_quality(middle.pairs - 1) == Quality(small, middle)
     assert expected_quality(middle.pairs) == Quality(middle, large)

@@ -39,7 +39,7 @@ def test_exchanged_and_untranslated_lines_are_found_though_the_model_learnt_from
     model = LanguageFilter(sources, targets)
     assert model.is_sure
     flags = model.flag(sources, targets)
-    for found, wanted in ((flags.swapped, ("swapped",)), (flags.wrong, ("source", "target"))):
+    for found, wanted in ((flags.swapped, ("swapped",)), (flags.wrong_language, ("source", "target"))):
         recall, false = recall_and_false(found, [kind in wanted for kind in kinds])
         assert false < 0.005
         assert recall > 0.85 or not share
@@ -83,7 +83,7 @@ def test_right_lines_of_rare_words_stay_in_a_small_corpus(pairs):
     sources, targets = [source for source, _ in sample], [target for _, target in sample]
     model = LanguageFilter(sources, targets)
     assert model.is_sure
-    assert not model.flag(sources, targets).wrong.any()
+    assert not model.flag(sources, targets).wrong_language.any()
 
 
 @pytest.mark.parametrize("shift", [1, -1, 3])
@@ -127,7 +127,7 @@ def test_pairs_come_back_in_order_and_the_first_of_equal_ones_stays(pairs, tmp_p
     assert [(pair.source.decode(), pair.target.decode()) for pair in judged] == many
     seen = set()
     for pair, text in zip(judged, many, strict=True):
-        assert ("duplicate" in pair.failed) == (text in seen)
+        assert ("duplicate" in pair.failed_filters) == (text in seen)
         seen.add(text)
 
 

@@ -7,7 +7,7 @@ import pytest
 from marks import others_slow
 
 from nmt_cli.config.loader import validate
-from nmt_cli.corpora.sizes import resized, sizes_for, training_memory
+from nmt_cli.corpora.sizes import size_changes, sizes_for, training_memory
 from nmt_cli.corpora.survey import TextSurvey
 
 
@@ -70,7 +70,7 @@ def written(sizes, **changes):
 def test_a_larger_text_gets_the_sizes_of_the_rule_also_if_some_pairs_were_held_out():
     # `nmt init` wrote the configuration for the pairs that it did not hold out.
     few, more = sizes_for(text(10_000)), sizes_for(text(2_000_000))
-    changes = resized(written(sizes_for(text(9_500))), few, more)
+    changes = size_changes(written(sizes_for(text(9_500))), few, more)
     assert changes["tokenizer.vocab_size"] == more.vocab_size
     assert changes["model.encoder.hidden_size"] == changes["model.attention.size"] == more.hidden_size
     assert changes["training.batch_size"] == more.batch_size
@@ -80,7 +80,7 @@ def test_a_larger_text_gets_the_sizes_of_the_rule_also_if_some_pairs_were_held_o
 
 def test_sizes_that_the_user_chose_stay():
     few, more = sizes_for(text(10_000)), sizes_for(text(2_000_000))
-    changes = resized(written(few, batch_size=4_000, schedule="linear"), few, more)
+    changes = size_changes(written(few, batch_size=4_000, schedule="linear"), few, more)
     assert not {"training.batch_size", "training.schedule"} & set(changes)
     assert changes["tokenizer.vocab_size"] == more.vocab_size
 
@@ -95,19 +95,19 @@ def with_model(few, **changes):
 def test_sizes_that_must_agree_with_another_one_go_with_it():
     few, more = sizes_for(text(29_000)), sizes_for(text(87_000))
     alike = with_model(few, decoder={"readout_size": few.embedding_size})
-    assert resized(alike, few, more)["model.decoder.readout_size"] == more.embedding_size != few.embedding_size
+    assert size_changes(alike, few, more)["model.decoder.readout_size"] == more.embedding_size != few.embedding_size
     own = with_model(few, decoder={"readout_size": 77}, tied_embeddings="none")
-    assert "model.decoder.readout_size" not in resized(own, few, more)
+    assert "model.decoder.readout_size" not in size_changes(own, few, more)
     heads = with_model(few, attention={"type": "multihead", "size": 252, "heads": 6})
-    assert resized(heads, few, more)["model.attention.size"] == 324
+    assert size_changes(heads, few, more)["model.attention.size"] == 324
     assert more.hidden_size == 320
 
 
 def test_embeddings_of_given_vectors_keep_their_size():
     few, more = sizes_for(text(29_000)), sizes_for(text(87_000))
-    assert "model.embedding_size" in resized(with_model(few), few, more)
+    assert "model.embedding_size" in size_changes(with_model(few), few, more)
     for side in ("source", "target"):
-        assert "model.embedding_size" not in resized(with_model(few, pretrained={side: "vectors"}), few, more)
+        assert "model.embedding_size" not in size_changes(with_model(few, pretrained={side: "vectors"}), few, more)
 
 
 @pytest.mark.parametrize("num_pairs", [1, 50, 1_000, 29_000, 400_000, 5_000_000, 50_000_000])
@@ -215,7 +215,7 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(wh
 
     from nmt_cli.data.batch import make_batch
     from nmt_cli.model.build import build_model, initialize
-    from nmt_cli.model.noise import Noise
+    from nmt_cli.model.dropout import Noise
     from nmt_cli.ops import matmul, native
     from nmt_cli.training.loss import TranslationLoss
 

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from nmt_cli.data.pairs import Corpus, LengthLimits
-from nmt_cli.data.sampler import tempered
+from nmt_cli.data.sampler import temperature_weights
 from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import EOS, Tokenizer, train_tokenizer
-from nmt_cli.translation.long_lines import parts_of, rounds
+from nmt_cli.translation.long_lines import parts_of, segment_batches
 
 TAGS = ("<2fr>", "<2vi>")
 
@@ -43,13 +43,13 @@ def test_a_source_begins_with_the_tags_that_its_tokenizer_knows(tokenizer: Token
     words = tagged.tagged_words(tagged.encode_words("one two"))
     assert words.words[0] == words.num_words == 2
     assert tokenizer.with_tags(["<from:en>", "<BT>", "one"]) is tokenizer  # neither unknown nor ordinary pieces
-    assert tagged.is_same(tokenizer)
+    assert tagged.has_same_model(tokenizer)
 
 
 def test_every_part_of_a_long_line_begins_with_the_tags(tokenizer: Tokenizer):
     tagged = tokenizer.with_tags(["<2vi>"])
     text = "one two three four " * 20
-    (segments,) = rounds([text])
+    (segments,) = segment_batches([text])
 
     def parts(of: Tokenizer, limit: int):
         return parts_of(segments, of, max_pieces=limit, with_spans=[True], numbers=[0], num_parts=[0])
@@ -80,7 +80,7 @@ def test_the_store_keeps_each_corpus_with_its_tag(tokenizer: Tokenizer, tmp_path
 
 def test_a_temperature_evens_corpora_out_and_keeps_the_length_of_an_epoch():
     sizes = [200_000, 8_000, 0, 30_000]
-    assert tempered(sizes, 1.0) == [1.0] * 4
-    counts = [factor * size for factor, size in zip(tempered(sizes, 5.0), sizes, strict=True)]
+    assert temperature_weights(sizes, 1.0) == [1.0] * 4
+    counts = [factor * size for factor, size in zip(temperature_weights(sizes, 5.0), sizes, strict=True)]
     assert sum(counts) == pytest.approx(sum(sizes))
     assert counts[0] / counts[1] == pytest.approx(25 ** (1 / 5))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from nmt_cli.data.language_profile import LanguageProfile, probabilities
+from nmt_cli.data.language_profile import LanguageProfile, language_probabilities
 from nmt_cli.system.errors import ModelError
 
 
@@ -18,22 +18,22 @@ def profiles(corpus):
 def test_lines_are_told_apart(profiles, corpus):
     for code in ("en", "fr"):
         lines = (corpus / f"test.{code}").read_text().splitlines()
-        right = [next(iter(probabilities(line, profiles))) == code for line in lines]
+        right = [next(iter(language_probabilities(line, profiles))) == code for line in lines]
         assert sum(right) >= 0.95 * len(lines)
 
 
 def test_text_in_neither_language_has_little_confidence(profiles):
     for text in ("一隻貓在桌子上", "Кошка сидит на столе", "Kissa istuu pöydällä ja katselee lintuja"):
-        assert sum(probabilities(text, profiles).values()) < 0.3
+        assert sum(language_probabilities(text, profiles).values()) < 0.3
 
 
 def test_text_without_letters_has_none(profiles):
-    assert probabilities("12 + 3 = 15 !?", profiles) == {"en": 0.0, "fr": 0.0}
-    assert probabilities("", profiles) == {"en": 0.0, "fr": 0.0}
+    assert language_probabilities("12 + 3 = 15 !?", profiles) == {"en": 0.0, "fr": 0.0}
+    assert language_probabilities("", profiles) == {"en": 0.0, "fr": 0.0}
 
 
 def test_more_text_makes_surer(profiles):
-    short, long = (probabilities(text, profiles)["en"] for text in ("the", "the car is in the house"))
+    short, long = (language_probabilities(text, profiles)["en"] for text in ("the", "the car is in the house"))
     assert short < long
 
 

@@ -37,7 +37,7 @@ def segmentations(word):
 
 def test_every_segmentation_of_a_word_has_its_probability(tokenizer):
     """Kudo (2018), eq. 8, by enumeration."""
-    if tokenizer.merges:
+    if tokenizer.is_bpe:
         return
     alpha, count = 0.3, 0
     sampler = SubwordSampler(tokenizer, alpha)
@@ -80,7 +80,7 @@ def test_segmentations_are_as_frequent_as_those_of_sentencepiece(tokenizer, text
 
 
 def test_without_chance_it_is_the_best_segmentation(tokenizer):
-    alpha = 0.0 if tokenizer.merges else 1e4
+    alpha = 0.0 if tokenizer.is_bpe else 1e4
     sampler = SubwordSampler(tokenizer, alpha)
     for text in [*TEXT, *HARD]:
         assert sampler.sample(tokenizer.encode(text), Random(1)) == tokenizer.encode(text), text

@@ -24,7 +24,7 @@ def pairs(book):
 
 
 NOUNS = (*words.THINGS, *words.PLACES, *words.STRANGERS, *words.RELATIONS)
-ADJECTIVES = (*words.LOOKS, words.GOOD, words.YOUNG, *words.COLOURS, *words.THING_QUALITIES, *words.MOODS)
+ADJECTIVES = (*words.LOOKS, words.GOOD, words.YOUNG, *words.COLOURS, *words.THING_QUALITIES, *words.PERSON_QUALITIES)
 DETERMINERS = (*words.DEFINITES, words.A, words.NOT_A, words.WHAT_A, words.WHICH)
 
 
@@ -241,11 +241,11 @@ def test_the_small_kinds_hold_the_expected_translations():
 
 
 def woven(english, french_pattern, *items):
-    return grammar.spell(grammar.weave(english, french_pattern, *items))
+    return grammar.spell(grammar.fill_patterns(english, french_pattern, *items))
 
 
 def test_woven_sentences_agree_elide_and_align():
-    she = grammar.Nominal(grammar.weave("she", "elle"), "f", words.IL)
+    she = grammar.Nominal(grammar.fill_patterns("she", "elle"), "f", words.IL)
     pair = woven(
         "<who> <don't:who> <verb> <what>.",
         "<who> ne|n' <verb:who> pas <what>.",
@@ -299,14 +299,14 @@ def test_prepositions_contract_with_the_article(place, to_place, from_place):
 
 
 def test_city_names_elide_de():
-    amsterdam = grammar.weave("Amsterdam", "Amsterdam")
+    amsterdam = grammar.fill_patterns("Amsterdam", "Amsterdam")
     assert woven("from <it>.", "de|d' <it>.", amsterdam) == grammar.PhrasePair(
         "From Amsterdam.", "D'Amsterdam.", ((0, 0), (1, 0))
     )
 
 
 def test_relative_clauses_align_their_pronoun():
-    she = grammar.Nominal(grammar.weave("she", "elle"), "f", words.IL)
+    she = grammar.Nominal(grammar.fill_patterns("she", "elle"), "f", words.IL)
     pair = woven(
         "<what> that/1 <who> <does:who> <be:what>/2 <adjective>.",
         "<what> que|qu'/1 <who> <does:who> <be:what>/2 <adjective:what>.",
@@ -377,7 +377,7 @@ def test_numbers_are_a_hundred_different_words_in_both_languages():
     ],
 )
 def test_numbers_agree_with_a_feminine_noun(count, expected):
-    pair = grammar.spell(grammar.counted(count, [adjective("red")], noun("car")).phrase)
+    pair = grammar.spell(grammar.numeral_phrase(count, [adjective("red")], noun("car")).phrase)
     assert pair.target == expected
     assert pair.links[-2:] == ((1, len(expected.split()) - 1), (2, len(expected.split()) - 2))
 

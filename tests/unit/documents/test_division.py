@@ -10,11 +10,11 @@ import pytest
 from lines_run import LinesRun
 
 from nmt_cli.documents import division
-from nmt_cli.documents.division import Shown, divided, limit_of
+from nmt_cli.documents.division import CuePart, divide_words, limit_of
 
 
 def cost_of(
-    cuts: Sequence[int], words: Sequence[str], looks_at: Sequence[int], seams: Sequence[int], shown: Sequence[Shown]
+    cuts: Sequence[int], words: Sequence[str], looks_at: Sequence[int], seams: Sequence[int], shown: Sequence[CuePart]
 ) -> float:
     """Return what a division costs."""
     lengths = [0]
@@ -40,12 +40,12 @@ def test_no_division_costs_less_than_the_one_that_is_chosen(seed: int):
         words = ["x" * draw.randint(1, 12) for _ in range(num_words)]
         looks_at = [draw.randrange(num_source) for _ in words]
         seams = sorted(draw.randrange(num_source + 1) for _ in range(num_cues - 1))
-        shown = [Shown(draw.choice([0.0, draw.random() * 3]), draw.randint(0, 40)) for _ in range(num_cues)]
+        shown = [CuePart(draw.choice([0.0, draw.random() * 3]), draw.randint(0, 40)) for _ in range(num_cues)]
         given = words, looks_at, seams, shown
         costs = {
             cuts: cost_of(cuts, *given) for cuts in combinations_with_replacement(range(num_words + 1), num_cues - 1)
         }
-        chosen = tuple(divided(*given))
+        chosen = tuple(divide_words(*given))
         assert chosen in costs
         assert costs[chosen] == pytest.approx(min(costs.values()), abs=1e-6)
 
@@ -53,6 +53,6 @@ def test_no_division_costs_less_than_the_one_that_is_chosen(seed: int):
 def test_the_time_of_a_division_grows_with_the_number_of_words():
     def lines(num_words: int) -> int:
         words, seams = ["dog"] * num_words, [num_words // 3, num_words // 2]
-        return LinesRun().of(lambda: divided(words, range(num_words), seams, [Shown(2.0, num_words)] * 3))
+        return LinesRun().of(lambda: divide_words(words, range(num_words), seams, [CuePart(2.0, num_words)] * 3))
 
     assert lines(400) <= 2.1 * lines(200)

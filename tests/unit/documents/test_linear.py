@@ -9,7 +9,7 @@ import pytest
 from document_translators import SPLIT, upper
 
 from nmt_cli.documents.document import translate_document
-from nmt_cli.documents.inline_codes import with_codes
+from nmt_cli.documents.inline_codes import split_codes
 from nmt_cli.documents.sentences import Unit, items_of
 from nmt_cli.documents.units import line_of
 from nmt_cli.formats import subtitles
@@ -35,7 +35,7 @@ def text() -> Counted:
 
 
 def test_placeholders_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
-    found = with_codes([Atom(text, text)], work=Work())
+    found = split_codes([Atom(text, text)], work=Work())
     assert sum(atom.kind is Kind.PLACEHOLDER for atom in found) == 2_000
     assert Counted.num_copied <= 4 * len(text)
 
@@ -72,7 +72,7 @@ def test_a_text_is_not_searched_for_each_of_its_placeholders(monkeypatch: pytest
         return findall(*arguments)
 
     monkeypatch.setattr(re, "findall", searching)
-    atoms = with_codes([Atom(text := " ".join(f"{{n{number}}} dog" for number in range(2_000)), text)], work=Work())
+    atoms = split_codes([Atom(text := " ".join(f"{{n{number}}} dog" for number in range(2_000)), text)], work=Work())
     line = line_of(Unit(atoms), lambda atom: atom.raw, Work())
     assert line.text == text
     assert num_searches <= 20

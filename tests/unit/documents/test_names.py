@@ -9,7 +9,7 @@ import pytest
 from document_translators import SPLIT, translator
 
 from nmt_cli.documents.document import translate_page
-from nmt_cli.normalization.placeholder_names import Names
+from nmt_cli.normalization.placeholder_names import NameFinder
 
 
 def exactly(name: str) -> str:
@@ -26,7 +26,7 @@ def test_names_are_found_as_a_pattern_of_all_of_them_finds_them(seed: int):
         names = {"".join(draw.choices("ab%_{$1\u00e9", k=draw.randint(1, 4))) for _ in range(draw.randint(1, 5))}
         text = "".join(draw.choices("ab%_{$1\u00e9 .", k=draw.randint(0, 25)))
         pattern = re.compile("|".join(map(exactly, sorted(names, key=len, reverse=True))))
-        found = Names(names)
+        found = NameFinder(names)
         assert list(found.spans(text)) == [match.span() for match in pattern.finditer(text)]
 
 

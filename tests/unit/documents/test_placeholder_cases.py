@@ -261,7 +261,7 @@ def test_a_line_end_in_plain_text_stays_whole():
 def test_what_is_put_back_is_counted():
     counts = DocumentCounts()
     translate_paragraphs(["The car of %s is red."], forgetful, SPLIT, counts)
-    assert counts.put_back == 1
+    assert counts.num_repaired == 1
     assert "in 1 of 1 text the model lost a placeholder" in counts.warnings()[0]
 
 

@@ -322,7 +322,7 @@ def test_a_lost_placeholder_is_counted():
     text = HEADER + 'msgid "a %s dog"\nmsgstr ""\n\nmsgid "a %d cat"\nmsgstr ""\n\nmsgid "a bird"\nmsgstr ""\n'
     lose = translator(lambda words: ["x" if "%s" in word else word for word in words])
     counts = translate_document("a.po", text.encode(), lose, SPLIT, target_lang=None).counts
-    assert (counts.segments, counts.put_back, counts.kept) == (3, 1, 0)
+    assert (counts.segments, counts.num_repaired, counts.num_untranslated) == (3, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 import pytest
 from document_translators import SPLIT, translator, upper
 
-from nmt_cli.documents.division import MAX_CHARACTERS_PER_SECOND, Shown, divided
+from nmt_cli.documents.division import MAX_CHARACTERS_PER_SECOND, CuePart, divide_words
 from nmt_cli.documents.document import translate_document
 from nmt_cli.system.errors import InputError
 
@@ -161,7 +161,7 @@ def test_the_division_is_the_best_of_all():
     """Compared with the cost of every division, counted anew."""
     words = ["ein", "sehr", "kleiner", "weißer", "Hund", "schläft", "heute", "im", "Garten"]
     looks_at, seams = [0, 1, 1, 2, 3, 5, 4, 6, 7], [3, 5]
-    shown = [Shown(1.0, 10), Shown(0.9, 12), Shown(3.0, 40)]
+    shown = [CuePart(1.0, 10), CuePart(0.9, 12), CuePart(3.0, 40)]
 
     def cost(cuts: tuple[int, ...]) -> float:
         total, columns = 0.0, [0, *seams, 99]
@@ -176,14 +176,16 @@ def test_the_division_is_the_best_of_all():
         return total
 
     every = [(a, b) for a in range(len(words) + 1) for b in range(a, len(words) + 1)]
-    assert cost(tuple(divided(words, looks_at, seams, shown))) == pytest.approx(min(map(cost, every)))
+    assert cost(tuple(divide_words(words, looks_at, seams, shown))) == pytest.approx(min(map(cost, every)))
 
 
 def test_a_cue_that_could_be_read_in_time_still_can():
     words, looks_at = ["x" * 10] * 4, [0, 0, 0, 1]
-    assert divided(words, looks_at, [1], [Shown(9.0, 20), Shown(9.0, 20)]) == [3]
-    assert divided(words, looks_at, [1], [Shown(1.4, 20), Shown(9.0, 20)]) == [2]
-    assert divided(words, looks_at, [1], [Shown(1.0, 20), Shown(9.0, 20)]) == [3]  # too fast from the beginning
+    assert divide_words(words, looks_at, [1], [CuePart(9.0, 20), CuePart(9.0, 20)]) == [3]
+    assert divide_words(words, looks_at, [1], [CuePart(1.4, 20), CuePart(9.0, 20)]) == [2]
+    assert divide_words(words, looks_at, [1], [CuePart(1.0, 20), CuePart(9.0, 20)]) == [
+        3
+    ]  # too fast from the beginning
 
 
 @pytest.mark.parametrize(

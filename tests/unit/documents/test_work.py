@@ -10,7 +10,7 @@ from lines_run import LinesRun
 from marks import others_slow
 
 from nmt_cli.documents.document import translate_document, translate_page
-from nmt_cli.formats.work import STEP, Work
+from nmt_cli.formats.work import CHECK_INTERVAL, Work
 
 XLIFF = '<xliff version="1.2"><file source-language="en" target-language="de"><body>{}</body></file></xliff>'
 UNIT = XLIFF.format("<trans-unit id='1'><source>{}</source></trans-unit>")
@@ -106,12 +106,12 @@ def test_the_parts_of_a_document_are_counted_before_it_is_translated(name: str):
     def grow(num: int) -> None:
         nonlocal num_parts
         num_parts += num
-        if num_parts > 3 * STEP:
+        if num_parts > 3 * CHECK_INTERVAL:
             raise Stopped
 
     with pytest.raises(Stopped):
         translate(kind, text(40_000), Work(grow=grow), lambda lines: pytest.fail("it is translated"))
-    assert num_parts < 10 * STEP
+    assert num_parts < 10 * CHECK_INTERVAL
 
 
 def test_sentences_are_the_same_where_a_long_text_is_split_in_parts(monkeypatch: pytest.MonkeyPatch):

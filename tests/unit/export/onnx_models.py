@@ -44,7 +44,7 @@ def torch_steps(model, source_BS, valid_BS, inputs_NT, rows):
     with torch.no_grad():
         memory = model.encode(source_BS, valid_BS)
         memory = memory.select(torch.arange(len(source_BS)).repeat_interleave(rows))
-        state = model.start(memory)
+        state = model.initial_state(memory)
         for inputs_N in inputs_NT.unbind(1):
             decoded = model.decode(inputs_N.unsqueeze(1), memory, state)
             state = decoded.state

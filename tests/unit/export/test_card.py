@@ -11,7 +11,7 @@ import yaml
 
 from nmt_cli.config.loader import validate
 from nmt_cli.config.yaml_text import parse_yaml
-from nmt_cli.export.card import LABELS, card, plain
+from nmt_cli.export.card import LABELS, card, escape_markdown
 from nmt_cli.scoring import METRICS
 from nmt_cli.system.errors import ConfigError
 
@@ -243,4 +243,4 @@ def test_a_licence_is_a_line_of_text(tmp_path, licence):
 
 
 def test_plain_text_is_no_markup():
-    assert plain("a|b\n_c_ snake_case <i>") == "a\\|b \\_c\\_ snake_case \\<i\\>"
+    assert escape_markdown("a|b\n_c_ snake_case <i>") == "a\\|b \\_c\\_ snake_case \\<i\\>"

@@ -75,7 +75,7 @@ def test_an_attention_without_equations_in_onnx_is_refused_by_its_name():
         InputError,
         match=r"^--format onnx: has no equations for the attention NewAttention; use nmt translate or nmt serve$",
     ):
-        Graphs(model, banned=())
+        Graphs(model, banned_ids=())
 
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])

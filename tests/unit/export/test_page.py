@@ -16,7 +16,7 @@ from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.html_file import PageModel, check_replaceable, render, write
 from nmt_cli.export.page.packing import Packer
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.precision import Int8Product, prepared
+from nmt_cli.translation.precision import Int8Product, convert_precision
 
 MODELS = (
     PageModel(b"one model", "English → French", "# A card\n</pre><script>alert(1)</script> & more"),
@@ -106,9 +106,9 @@ def numbers_of(packed):
 
 def test_a_matrix_is_that_of_int8_and_found_at_its_address():
     packer = Packer()
-    packer.floats(torch.ones(3))
+    packer.store_floats(torch.ones(3))
     weight_IO, bias_O = torch.randn(11, 5), torch.randn(5)
-    record, numbers = numbers_of(packer.packed({"product": packer.product(weight_IO, bias_O)}))
+    record, numbers = numbers_of(packer.packed({"product": packer.store_product(weight_IO, bias_O)}))
     product = record["product"]
     assert (product["inputs"], product["outputs"], product["padded"]) == (11, 5, 16)
     weights = np.frombuffer(numbers, np.int8, 5 * 16, product["weights"]).reshape(5, 16)
@@ -183,7 +183,7 @@ def test_in_int8_an_embedding_is_what_its_int8_row_says():
     before = torch.randn(100, 64)
     model.source_embedding = torch.nn.Parameter(before.clone())
     small = model.target_embedding.detach().clone()
-    prepared(model, "int8")
+    convert_precision(model, "int8")
     product = Int8Product.of(before.t())
     torch.testing.assert_close(model.source_embedding.detach(), product.weight_OI * product.scale_O[:, None])
     again = Int8Product.of(model.source_embedding.detach().t())

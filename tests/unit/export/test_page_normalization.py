@@ -14,7 +14,7 @@ import pytest
 import nmt_cli
 from nmt_cli.demo import phrasebook
 from nmt_cli.export.page.description import profile_record
-from nmt_cli.export.page.packing import ALIGNMENT, Packer, Record
+from nmt_cli.export.page.packing import BYTE_ALIGNMENT, Packer, Record
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.text.translation import Translation
@@ -73,7 +73,7 @@ def varied(line: str, rng: random.Random) -> str:
 def words(packer: Packer, record: Record) -> str:
     """Return the words that a record has packed."""
     packed = packer.packed({})
-    begin = len(packed) - record["size"] - -record["size"] % ALIGNMENT
+    begin = len(packed) - record["size"] - -record["size"] % BYTE_ALIGNMENT
     return packed[begin : begin + record["size"]].decode()
 
 

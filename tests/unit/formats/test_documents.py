@@ -53,7 +53,7 @@ def test_a_document_is_read_alike_wherever_its_pieces_end(parts, cuts):
     pieces = [(whole[begin:end], False) for begin, end in pairwise(places)]
 
     def read(pieces):
-        return "".join(text for text, _ in xml._readable(pieces))
+        return "".join(text for text, _ in xml._clean_texts(pieces))
 
     assert read([*pieces, ("", True)]) == read([(whole, True)])
 

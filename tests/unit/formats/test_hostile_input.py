@@ -57,12 +57,12 @@ def test_cues_without_an_end_are_left_out_soon():
     endless = [cue(n, 360_000.0) for n in range(20_000)]
     short = [cue(n, float(n)) for n in range(20_000)]
     found = report.ImportReport()
-    assert len(subtitle_pairs._without_long(endless, short, "a.srt", found)) <= subtitle_pairs.MAX_GROUP
+    assert len(subtitle_pairs._drop_long_cues(endless, short, "a.srt", found)) <= subtitle_pairs.MAX_GROUP
 
 
 def test_a_very_long_line_is_looked_at_once(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("é".encode() * 8_000_000 + b"\xff")
-    num_valid, sample = encoding._odd_lines(Input(str(path)))
+    num_valid, sample = encoding._invalid_lines(Input(str(path)))
     assert num_valid < 50
     assert sample.endswith(b"\xff\n")

@@ -7,7 +7,7 @@ from unicodedata import normalize
 import pytest
 from importing_here import imported
 
-from nmt_cli.formats.recognise import suspicion, text_format
+from nmt_cli.formats.recognise import suspected_format, text_format
 from nmt_cli.system.errors import InputError
 
 PAIRS = [
@@ -284,5 +284,5 @@ def test_a_damaged_archive_is_refused(tmp_path):
 
 def test_a_line_of_brackets_is_text_and_no_endless_json():
     deep = b'{"a":' + b"[" * 3_000
-    assert suspicion(deep, "train.en") is None
+    assert suspected_format(deep, "train.en") is None
     assert text_format(deep.decode() + "\nsome words\n", "train.en") == "text"

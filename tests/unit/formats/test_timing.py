@@ -7,7 +7,7 @@ import random
 import pytest
 from importing_here import imported
 
-from nmt_cli.formats.subtitle_timing import timing
+from nmt_cli.formats.subtitle_timing import estimate_timing
 from nmt_cli.system.errors import InputError
 
 
@@ -101,7 +101,7 @@ def test_the_second_half_of_a_film_is_found(tmp_path):
 def test_no_two_films_are_taken_for_one(num_cues):
     for seed in range(4):
         own, other = (sorted(begin for begin, _ in film(number, num_cues)) for number in (seed, seed + 100))
-        assert timing(own, other) is None
+        assert estimate_timing(own, other) is None
 
 
 def test_few_cues_whose_times_differ_are_told(tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 
 from nmt_cli.config.loader import validate
 from nmt_cli.data.sampler import check_weights
-from nmt_cli.improve.plan import Amounts, Recipe, final_models, plan
+from nmt_cli.improve.plan import LineCounts, Recipe, final_models, plan
 
 HERE = Path("/work/de-improved")
 
@@ -35,8 +35,8 @@ def config(**changes):
     return validate(values, "test")
 
 
-def stages(recipe=None, amounts=None, **changes):
-    return plan(config(**changes), recipe or Recipe(), amounts or Amounts((1_000,), (10_000,)), HERE)
+def stages(recipe=None, line_counts=None, **changes):
+    return plan(config(**changes), recipe or Recipe(), line_counts or LineCounts((1_000,), (10_000,)), HERE)
 
 
 def names(found):
@@ -56,7 +56,7 @@ def test_one_round_cleans_trains_the_reverse_translates_back_and_trains_on_both(
 
 def test_each_stage_reads_what_a_stage_before_it_made_or_a_file_of_the_user():
     for recipe in (Recipe(), Recipe(rounds=3, ensemble=2, distil=True)):
-        found = stages(recipe, Amounts((1_000,), (10_000,), (500,)), data=DATA_OF_BOTH)
+        found = stages(recipe, LineCounts((1_000,), (10_000,), (500,)), data=DATA_OF_BOTH)
         made = set()
         for stage in found:
             assert all(path in made or str(path).startswith("/d/") for path in stage.inputs), stage.name
@@ -121,18 +121,20 @@ def test_translated_text_is_tagged_and_weighted_by_the_ratio_at_most_all_of_it()
 def test_a_small_corpus_beside_a_huge_one_has_lines_in_an_epoch_too():
     """Its share by the ratio would be 0.3 lines, which training refuses after all else is done."""
     data = {**DATA_OF_BOTH, "monolingual": {"target": ["/d/huge.de", "/d/small.de", "/d/tiny.de"]}}
-    corpora = trained(stages(amounts=Amounts((5_000,), (5_000_000, 150, 7)), data=data))[-1].config.data.train
+    corpora = trained(stages(line_counts=LineCounts((5_000,), (5_000_000, 150, 7)), data=data))[-1].config.data.train
     weights = [corpus.weight for corpus in corpora]
     assert weights[1:] == [0.004, 0.0133, 0.286]
     check_weights([5_000, 5_000_000, 150, 7], weights)
 
 
 def test_weights_and_lengths_follow_from_the_lines_that_cleaning_has_left():
-    made = {
+    output_line_counts = {
         HERE / "stages/01-pairs/pairs.de": 500, HERE / "stages/02-text/text.de": 3_000,
         HERE / "stages/05-back/back.de": 2_000,
     }  # fmt: skip
-    found = plan(config(), Recipe(ratio=2.0), Amounts((1_000,), (10_000,)), HERE, made=made)
+    found = plan(
+        config(), Recipe(ratio=2.0), LineCounts((1_000,), (10_000,)), HERE, output_line_counts=output_line_counts
+    )
     reverse, forward = trained(found)
     assert [corpus.weight for corpus in forward.config.data.train] == [1.0, 0.5]
     assert (reverse.work.lines, forward.work.lines) == (5_000, 15_000)
@@ -142,9 +144,9 @@ def test_weights_and_lengths_follow_from_the_lines_that_cleaning_has_left():
 
 
 def test_words_that_a_model_of_words_does_not_know_are_copied_into_the_text_to_learn_from():
-    recipe, amounts = Recipe(rounds=2, distil=True), Amounts((1_000,), (10_000,), (500,))
+    recipe, line_counts = Recipe(rounds=2, distil=True), LineCounts((1_000,), (10_000,), (500,))
     for model_type, is_copying in (("word", True), ("bpe", False)):
-        found = stages(recipe, amounts, data=DATA_OF_BOTH, tokenizer={"model_type": model_type})
+        found = stages(recipe, line_counts, data=DATA_OF_BOTH, tokenizer={"model_type": model_type})
         translating = [stage.arguments for stage in found if stage.arguments[0] == "translate"]
         assert len(translating) > 5
         assert {"--copy-unknown" in arguments for arguments in translating} == {is_copying}
@@ -154,7 +156,7 @@ def test_an_update_of_more_pieces_counts_for_more():
     sizes = {"training.batch_size": 8_192}
     found = plan(
         config(training={"max_steps": 1_000, "validation_freq": 100}),
-        Recipe(ratio=4.0), Amounts((1_000,), (10_000,)), HERE, sizes,
+        Recipe(ratio=4.0), LineCounts((1_000,), (10_000,)), HERE, sizes,
     )  # fmt: skip
     training = trained(found)[-1].config.training
     assert (training.batch_size, training.validation_freq, training.max_steps) == (8_192, 250, 2_500)
@@ -179,13 +181,13 @@ def test_validations_keep_their_distance_in_epochs():
     ],
 )
 def test_few_pairs_take_the_best_translation_and_many_a_sampled_one(sample, pairs, options):
-    arguments = stages(Recipe(sample=sample), Amounts((pairs,), (10,)))[3].arguments
+    arguments = stages(Recipe(sample=sample), LineCounts((pairs,), (10,)))[3].arguments
     assert list(arguments[6 : 6 + len(options)]) == options
 
 
 def test_no_line_of_the_dev_and_test_sets_or_of_an_earlier_file_is_learnt_from():
     data = {**config().data.model_dump(mode="json"), "monolingual": {"target": ["/d/m.de", "/d/n.de"], "source": []}}
-    found = stages(amounts=Amounts((1_000,), (10, 10)), data=data)
+    found = stages(line_counts=LineCounts((1_000,), (10, 10)), data=data)
     known = ["/d/dev.de", "/d/test.de", "/d/a.de"]
     for stage, without in ((found[1], known), (found[2], [*known, str(HERE / "stages/02-text/text.de")])):
         assert [word for word in stage.arguments[4:] if word != "--without"] == without
@@ -208,7 +210,7 @@ def test_a_second_round_teaches_the_reverse_by_the_model_so_far():
 
 def test_text_in_the_source_language_alone_teaches_the_model_itself():
     data = {**config().data.model_dump(mode="json"), "monolingual": {"target": [], "source": ["/d/m.en"]}}
-    found = stages(amounts=Amounts((1_000,), (), (10_000,)), data=data)
+    found = stages(line_counts=LineCounts((1_000,), (), (10_000,)), data=data)
     assert names(found) == ["01-pairs", "02-text", "03-forward", "04-self-translate", "05-self", "06-forward"]
     assert found[-1].config.data.train[1].target == str(HERE / "stages/05-self/self.de")
     assert "--tag" not in found[4].arguments
@@ -242,7 +244,7 @@ def test_pairs_with_alignments_stay_as_they_are_so_that_the_links_fit():
 
 def test_sizes_for_the_whole_text_go_to_trainings_that_see_it():
     sizes = {"tokenizer.vocab_size": 4_000, "model.dropout": {"readout": 0.4}}
-    reverse, forward = trained(plan(config(), Recipe(), Amounts((1_000,), (10_000,)), HERE, sizes))
+    reverse, forward = trained(plan(config(), Recipe(), LineCounts((1_000,), (10_000,)), HERE, sizes))
     assert (reverse.config.tokenizer.vocab_size, forward.config.tokenizer.vocab_size) == (8_000, 4_000)
     assert forward.config.model.dropout.readout == 0.4
 
@@ -266,7 +268,7 @@ def of_directions(directions, **more):
 def test_several_directions_are_exchanged_together_and_text_goes_back_into_each_source():
     data = of_directions([("vi", "en"), ("fr", "en")], monolingual={"target": ["/d/m.en"]}, corpus_temperature=5.0)
     found = stages(
-        amounts=Amounts((1_000, 32_000), (50_000,)), data=data, training={"early_stopping_direction": "vi-en"}
+        line_counts=LineCounts((1_000, 32_000), (50_000,)), data=data, training={"early_stopping_direction": "vi-en"}
     )
     reverse, forward = (stage.config for stage in trained(found))
     assert reverse.data.directions == (("en", "vi"), ("en", "fr"))
@@ -303,8 +305,8 @@ def test_a_given_reverse_model_translates_back_in_the_first_round_and_is_trained
 
 
 def test_text_in_the_source_language_waits_for_the_second_round_where_the_reverse_model_is_given():
-    amounts = Amounts((1_000,), (10_000,), (500,))
-    found = stages(Recipe(rounds=2, reverse="/work/many"), amounts, data=DATA_OF_BOTH)
+    line_counts = LineCounts((1_000,), (10_000,), (500,))
+    found = stages(Recipe(rounds=2, reverse="/work/many"), line_counts, data=DATA_OF_BOTH)
     assert [stage.name.partition("-")[2] for stage in found][:4] == ["pairs", "text", "text", "back-translate"]
     reverse = next(stage for stage in trained(found) if stage.name.endswith("reverse"))
     assert any("forth" in corpus.source for corpus in reverse.config.data.train)
@@ -314,7 +316,7 @@ def test_a_model_of_both_ways_translates_back_by_itself():
     both = [("vi", "en"), ("en", "vi")]
     texts = {"target": [{"text": "/d/m.en", "lang": "en"}], "source": [{"text": "/d/m.vi", "lang": "vi"}]}
     found = stages(
-        Recipe(rounds=2), Amounts((1_000, 1_000), (4_000,), (2_000,)), data=of_directions(both, monolingual=texts)
+        Recipe(rounds=2), LineCounts((1_000, 1_000), (4_000,), (2_000,)), data=of_directions(both, monolingual=texts)
     )
     assert [stage.name.partition("-")[2] for stage in found] == [
         "pairs", "pairs", "text", "text", "forward",

@@ -13,8 +13,8 @@ def assert_steps_are_teacher_forcing(model):
     """Step by step gives what teacher forcing gives, and the same state at the end."""
     inputs_BT = random_ids((3, 4), seed=2)
     memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))
-    together = model.decode(inputs_BT, memory, model.start(memory))
-    state = model.start(memory)
+    together = model.decode(inputs_BT, memory, model.initial_state(memory))
+    state = model.initial_state(memory)
     for step in range(4):
         alone = model.decode(inputs_BT[:, step : step + 1], memory, state)
         state = alone.state

@@ -8,7 +8,7 @@ from tiny_models import random_values, randomise
 from torch import nn
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.ops.gates import total
+from nmt_cli.ops.gates import sum_terms
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 BATCH, INPUT, HIDDEN = 2, 3, 4
@@ -154,7 +154,9 @@ def test_steps_of_known_inputs_are_those_of_a_loop():
         _, projection = cell_and_projection("gru", layer_norm=layer_norm)
         inputs = random_values(5, BATCH, INPUT)
         for step, given in enumerate(projection.steps(inputs.flatten(0, 1), [BATCH] * 5)):
-            torch.testing.assert_close(total(given), total(projection.unroll()(inputs[step])), rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(
+                sum_terms(given), sum_terms(projection.unroll()(inputs[step])), rtol=1e-12, atol=1e-12
+            )
 
 
 @torch.no_grad()
@@ -164,7 +166,7 @@ def test_in_float32_a_step_of_known_inputs_does_not_depend_on_the_others():
     inputs = random_values(130, 9, 256).float()
     for step, given in enumerate(projection.steps(inputs.flatten(0, 1), [9] * 130)):
         (alone,) = projection.steps(inputs[step], [9])
-        assert torch.equal(total(given), total(alone))
+        assert torch.equal(sum_terms(given), sum_terms(alone))
 
 
 @torch.no_grad()
@@ -175,7 +177,7 @@ def test_recurrent_dropout_takes_units_of_the_state_from_the_product_only():
     inputs, state = random_values(BATCH, INPUT), random_values(BATCH, HIDDEN, seed=2)
     given = cell.unroll(mask)(projection.unroll()(inputs), state)
     product_of_masked = (state * mask) @ cell.weight + cell.bias
-    W = total(projection.unroll()(inputs))
+    W = sum_terms(projection.unroll()(inputs))
     reset, update = torch.sigmoid(W[:, : 2 * HIDDEN] + product_of_masked[:, : 2 * HIDDEN]).chunk(2, dim=-1)
     proposal = torch.tanh(W[:, 2 * HIDDEN :] + reset * product_of_masked[:, 2 * HIDDEN :])
     torch.testing.assert_close(given, update * state + (1 - update) * proposal, rtol=1e-12, atol=1e-12)

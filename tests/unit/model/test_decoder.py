@@ -7,7 +7,7 @@ import torch
 from tiny_models import CELLS, random_ids, random_values, tiny_model, valid_of
 from torch.nn import functional as F
 
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -79,7 +79,7 @@ def test_a_recurrence_updates_and_attends_in_the_order_of_its_paper(recurrence, 
             decoder={"readout": readout, "input_feeding": input_feeding},
         )
         memory = model.encode(random_ids((2, 4)), valid_of(LENGTHS))
-        state, inputs_BT = model.start(memory), random_ids((2, 3), seed=2)
+        state, inputs_BT = model.initial_state(memory), random_ids((2, 3), seed=2)
         decoded = model.decode(inputs_BT, memory, state)
         layers, attention_state, feed = list(state.layers), state.attention, torch.zeros(2, 5, dtype=torch.float64)
         for step in range(3):
@@ -103,7 +103,7 @@ def test_a_recurrence_updates_and_attends_in_the_order_of_its_paper(recurrence, 
 def test_an_lstm_begins_with_a_hidden_and_a_cell_of_its_own_in_every_layer():
     model = tiny_model(("conditional", "additive", "lstm", False), num_layers=2)
     memory = model.encode(random_ids((2, 4)), valid_of(LENGTHS))
-    layers = model.start(memory).layers
+    layers = model.initial_state(memory).layers
     projection = model.decoder.initial.projection
     for row, length in enumerate(LENGTHS):
         mean = sum(memory.states_BSC[row, place] for place in range(length)) / length
@@ -120,7 +120,7 @@ def test_the_first_state_comes_from_what_was_asked_for(kind, summary):
     """`backward` is the backward state at the first word, the second half of the last states (A.2.2)."""
     model = tiny_model(("bahdanau", "additive", "gru", True), decoder={"initial_state": kind})
     memory = model.encode(random_ids((2, 4)), valid_of(LENGTHS))
-    (given,) = model.start(memory).layers
+    (given,) = model.initial_state(memory).layers
     if summary is None:
         assert torch.equal(given, torch.zeros(2, 8, dtype=torch.float64))
     else:
@@ -150,7 +150,7 @@ def test_auto_takes_the_backward_state_for_bahdanau_over_a_bidirectional_encoder
     asked = tiny_model(kind, encoder={"bidirectional": bidirectional}, decoder={"initial_state": same})
     source_BS, valid_BS = random_ids((2, 4)), valid_of(LENGTHS)
     assert model.decoder.initial.projection.in_features == width
-    given, expected = (each.start(each.encode(source_BS, valid_BS)).layers[0] for each in (model, asked))
+    given, expected = (each.initial_state(each.encode(source_BS, valid_BS)).layers[0] for each in (model, asked))
     assert torch.equal(given, expected)
 
 
@@ -162,7 +162,9 @@ def test_readout_dropout_takes_the_same_units_at_all_steps(recurrence):
     memory = quiet.encode(random_ids((2, 4)), valid_of(LENGTHS))
     inputs_BT = random_ids((2, 5), seed=2)
     noise = Noise(torch.Generator().manual_seed(3))
-    readouts = [each.decode(inputs_BT, memory, each.start(memory), noise).readout_BTR for each in (model, quiet)]
+    readouts = [
+        each.decode(inputs_BT, memory, each.initial_state(memory), noise).readout_BTR for each in (model, quiet)
+    ]
     ratio_BTR = readouts[0] / readouts[1]
     assert set(ratio_BTR.round(decimals=9).unique().tolist()) == {0.0, 2.0}
     torch.testing.assert_close(ratio_BTR, ratio_BTR[:, :1].expand_as(ratio_BTR))
@@ -174,7 +176,7 @@ def test_recurrent_dropout_in_the_decoder_is_one_mask_a_layer_for_all_steps(recu
     """The masks are drawn from an equal generator and given to a loop by hand."""
     model = tiny_model((recurrence, "additive", "gru", True), num_layers=2, dropout={"recurrent": 0.5})
     memory = model.encode(random_ids((2, 4)), valid_of(LENGTHS))
-    inputs_BT, state = random_ids((2, 5), seed=2), model.start(memory)
+    inputs_BT, state = random_ids((2, 5), seed=2), model.initial_state(memory)
     decoded = model.decode(inputs_BT, memory, state, Noise(torch.Generator().manual_seed(3)))
     noise = Noise(torch.Generator().manual_seed(3))
     masks = tuple(noise.mask((2, 8), 0.5, random_values(1)) for _ in range(2))

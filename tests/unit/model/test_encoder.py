@@ -5,9 +5,9 @@ import torch
 from tiny_models import random_values, randomise, valid_of
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.dropout import Noise
 from nmt_cli.model.encoder import Encoder
-from nmt_cli.model.noise import Noise
-from nmt_cli.ops.reverse import reversed_in_time
+from nmt_cli.ops.reverse import reverse_sequence
 
 EMBEDDING, HIDDEN, LENGTHS, WIDTH = 3, 4, (5, 2, 1), 6
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -135,5 +135,5 @@ def test_a_reading_backwards_has_the_slope_of_a_numerical_difference():
     """Fails if the gradient is handed back in the order in which it came."""
     reversal_BS = torch.tensor([[3, 2, 1, 0], [1, 0, 2, 3]])
     values = random_values(2, 4, 3).requires_grad_()
-    torch.testing.assert_close(reversed_in_time(values, reversal_BS)[0], values[0].flip(0), rtol=0, atol=0)
-    assert torch.autograd.gradcheck(lambda given: reversed_in_time(given, reversal_BS), (values,))
+    torch.testing.assert_close(reverse_sequence(values, reversal_BS)[0], values[0].flip(0), rtol=0, atol=0)
+    assert torch.autograd.gradcheck(lambda given: reverse_sequence(given, reversal_BS), (values,))

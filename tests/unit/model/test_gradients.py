@@ -12,7 +12,7 @@ from nmt_cli.model.attention import additive_energies
 from nmt_cli.ops import loop_product as loop_product_module
 from nmt_cli.ops import native
 from nmt_cli.ops.additive import AdditiveEnergies
-from nmt_cli.ops.attend import InnerProducts, WeightedSums
+from nmt_cli.ops.attention_products import InnerProducts, WeightedSums
 from nmt_cli.ops.loop_product import loop_product
 from nmt_cli.ops.matmul import full_precision
 
@@ -51,12 +51,14 @@ def plain_additive(keys_BSA, v_A, valid_BS=None, rows=1):
 
 def leave_all_to_autograd(monkeypatch):
     """Plain formulas in the place of everything that has a backward pass of its own."""
-    monkeypatch.setattr(loop_product_module, "LoopInputs", plain_inputs)
+    monkeypatch.setattr(loop_product_module, "LoopProducts", plain_inputs)
     for module in (attention_module, decoder_module):
         monkeypatch.setattr(module, "WeightedSums", plain_sum)
     monkeypatch.setattr(attention_module, "InnerProducts", plain_inner_products)
     monkeypatch.setattr(attention_module, "AdditiveEnergies", plain_additive)
-    monkeypatch.setattr(native, "takes", lambda tensor: False)  # `native.path` must find its switch as it left it
+    monkeypatch.setattr(
+        native, "has_kernels_for", lambda tensor: False
+    )  # `native.path` must find its switch as it left it
 
 
 def scalar_loss(model, seed=3):

@@ -48,9 +48,9 @@ def test_the_first_state_does_not_see_padding(initial_state, reverse_source):
         encoder={"reverse_source": reverse_source},
     )
     source_BS = random_ids((3, 8))
-    together = model.start(model.encode(source_BS, valid_of(LENGTHS, width=8)))
+    together = model.initial_state(model.encode(source_BS, valid_of(LENGTHS, width=8)))
     for row, length in enumerate(LENGTHS):
-        alone = model.start(model.encode(source_BS[row : row + 1, :length], valid_of([length])))
+        alone = model.initial_state(model.encode(source_BS[row : row + 1, :length], valid_of([length])))
         torch.testing.assert_close(together.layers[0][row], alone.layers[0][0], **EXACT)
 
 
@@ -79,10 +79,10 @@ def test_attention_is_exactly_zero_on_what_is_hidden_from_a_row(kind):
     """The second row sees all, as it does when nothing is hidden from the first."""
     model = tiny_model(kind)
     memory = model.encode(random_ids((2, 5)), valid_of((5, 5)))
-    hidden_NS = torch.tensor([[False, True, True, False, False], [False] * 5])
+    masked_NS = torch.tensor([[False, True, True, False, False], [False] * 5])
     inputs_BT = random_ids((2, 1), seed=2)
-    state = model.start(memory)
-    free, bound = (model.decode(inputs_BT, memory._replace(hidden_NS=mask), state) for mask in (None, hidden_NS))
+    state = model.initial_state(memory)
+    free, bound = (model.decode(inputs_BT, memory._replace(masked_NS=mask), state) for mask in (None, masked_NS))
     assert bound.weights_BTS[0, 0, 1:3].tolist() == [0.0, 0.0]
     torch.testing.assert_close(bound.weights_BTS[1], free.weights_BTS[1], **EXACT)
     torch.testing.assert_close(bound.readout_BTR[1], free.readout_BTR[1], **EXACT)
@@ -115,7 +115,7 @@ def test_selected_rows_go_on_as_they_would_have_where_they_were(kind):
     model = tiny_model(kind, num_layers=2)
     first, second = random_ids((3, 1), seed=2), random_ids((3, 1), seed=3)
     memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))
-    state = model.decode(first, memory, model.start(memory)).state
+    state = model.decode(first, memory, model.initial_state(memory)).state
     rows = torch.tensor([2, 0, 0, 1])
     selected = model.decode(second[rows], memory.select(rows), state.select(rows))
     straight = model.decode(second, memory, state)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_models import every_attention, name_of, random_ids, run, tiny_model, valid_of
 
-from nmt_cli.model.noise import Noise, dropped
+from nmt_cli.model.dropout import Noise, apply_dropout
 
 SHAPE = (3, 5)
 
@@ -59,7 +59,7 @@ def test_a_mask_is_the_same_in_every_precision():
 
 
 def test_along_a_shared_dimension_all_positions_lose_the_same_units():
-    values = dropped(torch.ones(3, 5, 7), 0.5, noise_of(1))
+    values = apply_dropout(torch.ones(3, 5, 7), 0.5, noise_of(1))
     assert torch.equal(values, values[:, :1].expand(3, 5, 7))
     assert not torch.equal(values[0], values[1])
 

@@ -8,7 +8,7 @@ from tiny_models import every_attention, name_of, random_ids, run, tiny_model, v
 
 from nmt_cli.data.batch import Batch
 from nmt_cli.model.build import initialize
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.training.loss import TranslationLoss
 
 pytestmark = pytest.mark.usefixtures("both_paths")

@@ -124,4 +124,4 @@ def valid_of(lengths, width=None):
 def run(model, source_BS, valid_BS, inputs_BT, noise=None):
     """The whole model under teacher forcing."""
     memory = model.encode(source_BS, valid_BS, noise)
-    return model.decode(inputs_BT, memory, model.start(memory), noise)
+    return model.decode(inputs_BT, memory, model.initial_state(memory), noise)

@@ -10,7 +10,7 @@ from marks import some_or_all
 
 from nmt_cli.normalization import elements
 from nmt_cli.normalization.elements import Element, Tag
-from nmt_cli.normalization.tags import Reading, Tags
+from nmt_cli.normalization.tags import TaggedLine, Tags
 from nmt_cli.text.edits import word_spans
 from nmt_cli.text.line import Line
 from nmt_cli.text.unit_alignment import Alignment
@@ -19,7 +19,7 @@ from nmt_cli.text.unit_alignment import Alignment
 def holders_of(tags: Sequence[Tag]) -> dict[int, Tag]:
     """Return the innermost tag around each word; a word that two elements have a part of belongs to the first."""
     holders: dict[int, Tag] = {}
-    for tag in sorted(tags, key=lambda tag: tag.opens):
+    for tag in sorted(tags, key=lambda tag: tag.open_index):
         for column in range(tag.start, tag.end):
             if column not in holders or holders[column].encloses(tag):
                 holders[column] = tag
@@ -63,19 +63,19 @@ def place_within(outer: Element, aims: Sequence[Tag | None], aligned_to: Sequenc
             continue
         gap = gap_of(element.tag, aligned_to, rows)
         for other in around:
-            is_behind = other.tag.opens < element.tag.opens
+            is_behind = other.tag.open_index < element.tag.open_index
             if other.first + (not is_behind) <= gap < other.last:
                 gap = other.last if is_behind else other.first
         element.first = element.last = gap
         is_at_end = gap == outer.last and not is_root
         element.is_behind = outer.is_behind or (gap > outer.first and (is_at_end or element.tag.is_after))
-    outer.inner.sort(key=lambda one: (one.first, one.last, one.tag.opens))
+    outer.inner.sort(key=lambda one: (one.first, one.last, one.tag.open_index))
     for element in outer.inner:
         place_within(element, aims, aligned_to, is_root=False)
 
 
 def shown(element: Element) -> tuple[object, ...]:
-    own = (element.tag.opens, element.first, element.last, element.is_behind)
+    own = (element.tag.open_index, element.first, element.last, element.is_behind)
     return (*own, *map(shown, element.inner))
 
 
@@ -83,9 +83,9 @@ def read(raw: str) -> tuple[list[Tag], int]:
     """The tags of a line among the words that are read, none of which needs a word, and the number of words."""
     line = Tags().read(Line.of(raw))
     spans = tuple(word_spans(line.text))
-    if not line.undos:
+    if not line.undo_records:
         return [], len(spans)
-    reading = Reading.of(line.undos[0].edits, line.undos[0].data, Alignment(spans, spans, None, ()))
+    reading = TaggedLine.of(line.undo_records[0].edits, line.undo_records[0].data, Alignment(spans, spans, None, ()))
     return [replace(tag, needs_words=False) for tag in reading.tags], len(spans)
 
 
@@ -103,4 +103,4 @@ def test_elements_have_the_places_that_a_search_of_all_words_finds(num: int):
         root.last = len(aligned_to)
         holders = holders_of(tags)
         place_within(root, [holders.get(column) for column in aligned_to], aligned_to, is_root=True)
-        assert shown(elements.placed(tags, aligned_to)) == shown(root)
+        assert shown(elements.place_elements(tags, aligned_to)) == shown(root)

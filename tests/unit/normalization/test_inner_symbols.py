@@ -54,7 +54,7 @@ def test_no_word_is_lost_and_no_two_become_one(symbols, lines):
 
 def test_ordinary_lines_are_left_alone(symbols):
     for text in LINES:
-        assert symbols.read(text).undos == ()
+        assert symbols.read(text).undo_records == ()
 
 
 def aligned(source, target, order):

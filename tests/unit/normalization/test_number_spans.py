@@ -15,7 +15,7 @@ def read(habits: NumberHabits, text: str, terms=(), prefix: str = "", rare: str 
     """The line after the step of numbers alone."""
     line = Line.of(text, prefix)
     if terms:
-        line = line.changed("glossary", constraints=[Constraint(*term, ("x",), "glossary") for term in terms])
+        line = line.apply_step("glossary", constraints=[Constraint(*term, ("x",), "glossary") for term in terms])
     return Numbers(habits, is_rare=lambda one: one in rare, **more).read(line)
 
 

@@ -37,7 +37,7 @@ def both(request):
     steps = Normalizer.of(of_profile(), **LANGUAGES)
     chance = random.Random(11)
     odd = [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(request.param)]
-    return steps, [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos)]
+    return steps, [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undo_records)]
 
 
 def numbers_of(steps: Normalizer):
@@ -74,7 +74,9 @@ def test_a_translation_that_says_the_stand_ins_has_the_numbers(both, translator)
         said, terms = said_by(translator, line)
         back = steps.undo(line, Translation(line.text, said, terms=terms))
         numbers = (
-            {one.key: number for one, number in zip(line.constraints, line.undos[0].data, strict=True)} if terms else {}
+            {one.key: number for one, number in zip(line.constraints, line.undo_records[0].data, strict=True)}
+            if terms
+            else {}
         )
         assert [back.text[slice(*place)] for _, place in back.terms] == [numbers[term.key] for term, _ in terms]
         assert back.source == text
@@ -106,7 +108,9 @@ def test_a_prefix_that_says_a_number_says_it_once_and_one_that_begins_it_goes_on
 
 def test_a_number_that_a_term_touches_is_left_to_the_term():
     steps = Normalizer.of(of_profile(), **LANGUAGES)
-    line = Line.of("I see 4711 cars and 4712.").changed("glossary", constraints=[Constraint(6, 15, ("x",), "glossary")])
+    line = Line.of("I see 4711 cars and 4712.").apply_step(
+        "glossary", constraints=[Constraint(6, 15, ("x",), "glossary")]
+    )
     assert [one.step for one in numbers_of(steps).read(line).constraints] == ["glossary", "numbers"]
 
 

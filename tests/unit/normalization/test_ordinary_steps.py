@@ -18,7 +18,7 @@ from nmt_cli.normalization.known_characters import KnownCharacters
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.normalization.sentence_ends import ends_sentence
-from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.normalization.word_case import Truecaser
 from nmt_cli.text.edits import word_spans
 from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.translation import Translation
@@ -48,7 +48,7 @@ def both(request, language):
     steps = Normalizer.of(TextProfile.of(lines, language), source_lang=language, target_lang="de", knows_words=True)
     chance = random.Random(5)
     odd = [odd_line(chance.choice(test), chance) for _ in range(request.param)]
-    odd = [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos)]
+    odd = [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undo_records)]
     return steps, [*test[: request.param], *odd]
 
 
@@ -204,7 +204,7 @@ def test_links_reach_the_words_that_the_user_wrote(both):
 )
 def test_ordinary_text_is_left_alone(text):
     cased = ["The cat sees EU and A B.", "The Cat sees the House Near Tom.", "Yes, Says The."]
-    assert normalizer([*TEXT, *cased] * 10).read(text).undos == ()
+    assert normalizer([*TEXT, *cased] * 10).read(text).undo_records == ()
 
 
 def test_marks_that_stand_between_blanks_in_the_training_text_stay_there():
@@ -242,7 +242,7 @@ def test_an_old_profile_leaves_out_only_unknown_symbols():
 
 def test_characters_that_the_training_text_has_are_kept_and_its_own_are_taken_in_their_place():
     curly = normalizer(["“Yes”, says Tom’s cat – “no”.", "Is the cat here?"] * 10)
-    assert curly.read("“Tom’s cat” – here.").undos == ()
+    assert curly.read("“Tom’s cat” – here.").undo_records == ()
     assert curly.read('"Tom\'s cat" - here.').text == "“Tom’s cat” – here."
     german = normalizer(["Tom sagt: „Ja“, und „nein“."] * 10, source="de")
     assert german.read('"Nein"').text == "„Nein“"
@@ -261,7 +261,7 @@ def test_every_line_of_a_text_without_case_is_read_in_small_letters():
     ],
 )  # fmt: skip
 def test_acronyms_alone_are_no_line_in_capitals(text, expected):
-    assert WordCase(TextProfile.of(TEXT, "en"), "en", knows_words=True).is_in_capitals(text) is expected
+    assert Truecaser(TextProfile.of(TEXT, "en"), "en", knows_words=True).is_in_capitals(text) is expected
 
 
 def test_a_model_that_knows_sentences_only_reads_a_single_word_as_one():
@@ -308,7 +308,7 @@ def test_a_quote_opens_until_a_letter_has_come_and_closes_then(num):
         expected = ""
         for match in re.finditer("[^\u0301]?\u0301*", text):
             before, after = text[: match.start()], text[match.end() :]
-            read = known.equivalent(match[0], opens=not re.search(r"[^\W_]", before)) if match[0] else ""
+            read = known.equivalent(match[0], is_opening=not re.search(r"[^\W_]", before)) if match[0] else ""
             is_between = before[-1:].isalpha() and after[:1].isalpha()
             expected += f" {read} " if match[0] == "—" and is_between and read == "-" else read
         assert Characters(known).read(Line.of(text)).text == expected, text

@@ -60,15 +60,15 @@ KNOWN = KnownSymbols(PROFILE, KnownCharacters(PROFILE.characters))
 )
 def test_what_is_left_out_and_what_stays(text, parts):
     line = OuterSymbols(KNOWN).read(Line.of(text))
-    begin, end = line.undos[0].data if line.undos else (0, len(text))
+    begin, end = line.undo_records[0].data if line.undo_records else (0, len(text))
     assert (text[:begin], text[begin:end], text[end:]) == parts
     assert line.text == text[begin:end]
 
 
 def test_what_is_locked_keeps_the_symbols_around_it():
-    line = Line.of("* see (%s) *").changed("codes", no_text=[(6, 10)])
+    line = Line.of("* see (%s) *").apply_step("codes", non_text_spans=[(6, 10)])
     assert OuterSymbols(KNOWN).read(line).text == "see (%s)"
-    locked = Line.of("*see* %s *").changed("codes", lock=[(0, 5)])
+    locked = Line.of("*see* %s *").apply_step("codes", lock=[(0, 5)])
     assert OuterSymbols(KNOWN).read(locked).text == "*see* %s"
 
 
@@ -77,8 +77,8 @@ def undone(text: str, said: str, begun: str = "", step=None, **more) -> Translat
     own = step or OuterSymbols(KNOWN)
     line = own.read(Line.of(text))
     found = Translation(line.text, said, begun=len(begun), **more)
-    for undo in line.undos:
-        found = found.undone(undo, own.undo(undo, found))
+    for undo in line.undo_records:
+        found = found.undo_step(undo, own.undo(undo, found))
     return found
 
 
@@ -88,7 +88,7 @@ def test_a_translation_has_what_stood_around_its_line_byte_for_byte(translator, 
     chance = random.Random(2)
     own = OuterSymbols(KNOWN)
     for text in [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(num)]:
-        begin, end = next((undo.data for undo in own.read(Line.of(text)).undos), (0, len(text)))
+        begin, end = next((undo.data for undo in own.read(Line.of(text)).undo_records), (0, len(text)))
         said = translator(text[begin:end])
         assert undone(text, said).text == text[:begin] + said + text[end:]
 
@@ -99,7 +99,7 @@ def test_words_and_known_symbols_are_never_left_out(num):
     for _ in range(num):
         text = "".join(chance.choice("a1 .:)(]😀“\ufe0f€") for _ in range(chance.randrange(12)))
         line = OuterSymbols(KNOWN).read(Line.of(text))
-        begin, end = line.undos[0].data if line.undos else (0, len(text))
+        begin, end = line.undo_records[0].data if line.undo_records else (0, len(text))
         assert not any(map(str.isalnum, text[:begin] + text[end:])), text
         assert not any(one in ".:" for one in text[:begin]), text
 

@@ -12,8 +12,13 @@ from marks import some_or_all
 from test_tags import aligned
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.normalization.code_finder import CodeFinder, habits_of
-from nmt_cli.normalization.conventions import ALWAYS, BRACES, FLAGGED, HABIT
+from nmt_cli.normalization.code_finder import CodeFinder, find_used_conventions
+from nmt_cli.normalization.conventions import (
+    AMBIGUOUS_CONVENTIONS,
+    BRACE_CONVENTIONS,
+    FLAGGED_CONVENTIONS,
+    UNAMBIGUOUS_CONVENTIONS,
+)
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.placeholders import Placeholders
 from nmt_cli.normalization.tags import Tags
@@ -25,20 +30,20 @@ LINES = [pair.source for pair in phrasebook.generate(seed=3, num_train=600, num_
 STEPS = Normalizer([Tags(), Placeholders()])
 KEPT = [
     example
-    for row in (*ALWAYS, *BRACES)
+    for row in (*UNAMBIGUOUS_CONVENTIONS, *BRACE_CONVENTIONS)
     for example in row.examples
     if row.kind is CodeKind.PLACEHOLDER and not example.startswith("__")
 ]
-BY_ORDER = ("%s", "%d", "%lld", "%@", "%.2f")
+SEQUENTIAL_DIRECTIVE = ("%s", "%d", "%lld", "%@", "%.2f")
 
 
 def found_in(text: str) -> list[str]:
     return [text[code.begin : code.end] for code in CodeFinder().codes(text)]
 
 
-@pytest.mark.parametrize("row", [*ALWAYS, *BRACES], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*UNAMBIGUOUS_CONVENTIONS, *BRACE_CONVENTIONS], ids=lambda row: row.name)
 def test_each_convention_of_the_table_is_found_in_any_text(row):
-    assert row.source.startswith(("https://", "docs/"))
+    assert row.url.startswith(("https://", "docs/"))
     assert row.examples
     for example in row.examples:
         whole = {"[b]": "[b]word[/b]", "[/b]": "[b]word[/b]", "[/url]": "[url]word[/url]"}.get(example, example)
@@ -51,28 +56,28 @@ def test_each_convention_of_the_table_is_found_in_any_text(row):
 def test_the_page_of_the_documentation_lists_the_whole_table():
     page = (Path(__file__).parents[3] / "docs" / "reference" / "placeholders.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ")]
-    for one in (*ALWAYS, *BRACES, *HABIT, *FLAGGED):
+    for one in (*UNAMBIGUOUS_CONVENTIONS, *BRACE_CONVENTIONS, *AMBIGUOUS_CONVENTIONS, *FLAGGED_CONVENTIONS):
         assert any(
             row.startswith(f"| {one.name} |")
             and all(example.replace("|", "\\|") in row for example in (*one.examples, *one.flags))
-            and (one.source in row or not one.source.startswith("https:"))
+            and (one.url in row or not one.url.startswith("https:"))
             for row in rows
         ), one.name
 
 
-@pytest.mark.parametrize("row", HABIT, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", AMBIGUOUS_CONVENTIONS, ids=lambda row: row.name)
 def test_an_ambiguous_convention_is_found_only_where_a_text_has_it_often(row):
     for example in row.examples:
         text = f"the hen {example}" + "ed here" * (row.kind is CodeKind.ACCELERATOR)
         assert found_in(text) == []
-        assert habits_of([text]) == frozenset()
-        habits = habits_of([text, text])
+        assert find_used_conventions([text]) == frozenset()
+        habits = find_used_conventions([text, text])
         assert row.name in habits
         codes = [text[code.begin : code.end] for code in CodeFinder(habits=habits).codes(text)]
         assert codes == [example]
 
 
-@pytest.mark.parametrize("row", FLAGGED, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", FLAGGED_CONVENTIONS, ids=lambda row: row.name)
 def test_a_convention_of_a_flag_is_found_in_messages_with_it(row):
     for flag in row.flags:
         for example in row.examples:
@@ -163,9 +168,9 @@ def test_each_placeholder_comes_back_as_often_as_it_stood_there(turned, num):
         said = " ".join(words[number] for number in order)
         back = STEPS.undo(line, Translation(line.text, said, alignment=aligned(line.text, said, order)))
         assert counts(back.text) == counts(text), (text, said, back.text)
-        by_order = [code for code in found_in(back.text) if code in BY_ORDER]
+        by_order = [code for code in found_in(back.text) if code in SEQUENTIAL_DIRECTIVE]
         if len(set(by_order)) > 1:
-            assert by_order == [code for code in found_in(text) if code in BY_ORDER]
+            assert by_order == [code for code in found_in(text) if code in SEQUENTIAL_DIRECTIVE]
 
 
 @some_or_all(500)

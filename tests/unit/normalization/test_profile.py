@@ -12,7 +12,7 @@ from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
-from nmt_cli.text.letters import WORD, is_capital, lower, upper
+from nmt_cli.text.letters import WORD, is_all_caps, lower, upper
 
 LINES = [
     "The cat of Tom sleeps.",
@@ -118,9 +118,9 @@ def test_small_letters_are_those_of_the_language():
 
 
 def test_a_sharp_s_among_capitals_is_a_capital():
-    assert is_capital("STRAßE 7")
-    assert not is_capital("Straße")
-    assert not is_capital("7")
+    assert is_all_caps("STRAßE 7")
+    assert not is_all_caps("Straße")
+    assert not is_all_caps("7")
 
 
 @pytest.mark.parametrize(

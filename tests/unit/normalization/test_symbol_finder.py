@@ -31,7 +31,7 @@ def step(comma=","):
 
 
 def read_of(text, comma=",", kept=()):
-    return step(comma).read(Line.of(text).changed("codes", lock=kept)).text
+    return step(comma).read(Line.of(text).apply_step("codes", lock=kept)).text
 
 
 def aligned(line: Line, target: str, aligned_to: list[int]) -> Alignment:
@@ -56,8 +56,8 @@ def translated(text, target, aligned_to, comma=",", begun="", **more) -> Transla
     line, words = own.read(Line.of(text)), text.split()
     alignment = aligned(line, target, [words.index(word) for word in aligned_to.split()])
     found = Translation(line.text, target, alignment=alignment, begun=len(begun), **more)
-    (undo,) = line.undos
-    return found.undone(undo, own.undo(undo, found))
+    (undo,) = line.undo_records
+    return found.undo_step(undo, own.undo(undo, found))
 
 
 def links_of(found: Translation) -> list[Span]:
@@ -212,9 +212,9 @@ def test_no_symbol_and_no_word_is_lost_whatever_the_attention_is(num):
         units = word_spans(line.text), word_spans(target)
         weights = np.random.default_rng(chance.randrange(1 << 30)).random((len(units[1]), len(units[0]) + 1))
         found = Translation(line.text, target, alignment=Alignment(*map(tuple, units), weights))
-        for undo in line.undos:
-            found = found.undone(undo, own.undo(undo, found))
-        left = [text[symbol.begin : symbol.end] for undo in line.undos for symbol in undo.data]
+        for undo in line.undo_records:
+            found = found.undo_step(undo, own.undo(undo, found))
+        left = [text[symbol.begin : symbol.end] for undo in line.undo_records for symbol in undo.data]
         assert not any(one.isalnum() for one in "".join(left).replace("°C", "")), text
 
         def bare(text, known=KNOWN + "' "):

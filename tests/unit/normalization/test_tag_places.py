@@ -15,8 +15,8 @@ from marks import some_or_all
 
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.placeholders import Placeholders
-from nmt_cli.normalization.placing import Words, marks_of
-from nmt_cli.normalization.tags import Reading, Tags, has_unpaired_tag
+from nmt_cli.normalization.placing import AlignedWords, marks_of
+from nmt_cli.normalization.tags import TaggedLine, Tags, has_unpaired_tag
 from nmt_cli.text.edits import Change, Edits, word_spans
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
@@ -218,16 +218,16 @@ def test_every_tag_comes_back_exactly_once(parts: list[str], num_target: int):
 def tags_and_words(line: str):
     """The tags of a line as they stand among the words that are read, and the number of these."""
     read = STEPS.read(line)
-    if not read.undos:
+    if not read.undo_records:
         return [], len(read.text.split())
     spans = tuple(word_spans(read.text))
-    reading = Reading.of(read.undos[0].edits, read.undos[0].data, Alignment(spans, spans, None, ()))
+    reading = TaggedLine.of(read.undo_records[0].edits, read.undo_records[0].data, Alignment(spans, spans, None, ()))
     return list(reading.tags), len(spans)
 
 
 def placed_tags(num_target: int, tags, aligned_to) -> str:
     words = " ".join(f"w{row}" for row in range(num_target))
-    marks = marks_of(Words(words, word_spans(words), aligned_to), tags)
+    marks = marks_of(AlignedWords(words, word_spans(words), aligned_to), tags)
     return Edits.of(words, [Change(mark.place, mark.place, mark.text) for mark in marks]).new
 
 

@@ -47,7 +47,7 @@ def test_a_text_with_a_word_is_translated(text):
 def test_a_text_without_words_is_read_where_a_prefix_or_a_term_asks_for_it():
     assert STEPS.read("14:45", "Il est ").text != ""
     (wordless,) = [step for step in STEPS.steps if step.name == "wordless"]
-    line = Line.of("14:45").changed(GlossaryTerms.name, constraints=[Constraint(0, 5, ("x",), GlossaryTerms.name)])
+    line = Line.of("14:45").apply_step(GlossaryTerms.name, constraints=[Constraint(0, 5, ("x",), GlossaryTerms.name)])
     assert wordless.read(line).text == "14:45"
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt_cli.ops import compiled, native
+from nmt_cli.ops import kernel_library, native
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.cross_entropy import negative_log_likelihood, softmax_gradient_
-from nmt_cli.ops.gates import GateAffine, GateTerm, total
+from nmt_cli.ops.gates import GateAffine, GateTerm, sum_terms
 from nmt_cli.ops.gru import gru_formula, gru_step
 from nmt_cli.ops.log_softmax import fold, log_softmax_
 
@@ -53,7 +53,7 @@ def test_a_step_of_a_gru_is_the_formula(dtype, product_type, tolerance, finish, 
     hidden = some(2, batch, size, dtype=dtype, seed=30)
     affines = [GateAffine(*parts) for parts in zip(gains, biases, strict=True)]
     *inputs, recurrent = [GateTerm(*parts) for parts in zip(products, affines, strict=True)]
-    expected = gru_formula(total(tuple(inputs)), recurrent.value(), hidden)
+    expected = gru_formula(sum_terms(tuple(inputs)), recurrent.value(), hidden)
     given = gru_step(tuple(inputs), recurrent, hidden)
     error = (given - expected).abs().max()
     assert error <= tolerance * (1 + size**0.5 * (finish == "norm"))
@@ -159,9 +159,9 @@ def afresh() -> Iterator[None]:
 def test_kernels_of_another_version_are_as_none(monkeypatch):
     """A checkout that was updated and not installed again. Fails if what was compiled is called unseen."""
     with monkeypatch.context() as patched:
-        patched.setattr(compiled, "VERSION", compiled.VERSION + 1)
+        patched.setattr(kernel_library, "VERSION", kernel_library.VERSION + 1)
         assert not native.is_built()
-        assert not native.takes(torch.zeros(1))
+        assert not native.has_kernels_for(torch.zeros(1))
         assert native.why_missing() == (
             "nmt runs without its compiled kernels, which is slower, because they belong to another version. "
             "Reinstall nmt-cli"
@@ -174,9 +174,9 @@ def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         broken = tmp_path / "kernels.so"
         broken.write_bytes(b"\x7fELF")
-        patched.setattr(compiled, "find_spec", lambda name: ModuleSpec(name, None, origin=str(broken)))
+        patched.setattr(kernel_library, "find_spec", lambda name: ModuleSpec(name, None, origin=str(broken)))
         assert not native.is_built()
-        assert not native.takes(torch.zeros(1))
+        assert not native.has_kernels_for(torch.zeros(1))
         assert re.fullmatch(
             rf"nmt runs without .*, because they cannot be loaded \({broken}: .*\)\. Reinstall nmt-cli",
             native.why_missing(),
@@ -192,7 +192,7 @@ def test_the_kernels_share_their_work_among_the_threads_that_torch_has_brought(w
 import ctypes, os
 ctypes.RTLD_GLOBAL = {where_torch_puts_it}
 import torch
-from nmt_cli.ops import native
+from nmt_cli.ops import kernel_library, native
 from nmt_cli.ops.log_softmax import log_softmax_
 assert native.is_built(), native.why_missing()
 values = torch.zeros(64, 10_000)
@@ -208,12 +208,12 @@ print(len(os.listdir("/proc/self/task")) - before)
 
 def test_the_region_decides_and_ends():
     tensor = torch.zeros(1)
-    assert native.takes(tensor)
+    assert native.has_kernels_for(tensor)
     with native.path(native.PLAIN):
-        assert not native.takes(tensor)
+        assert not native.has_kernels_for(tensor)
         with native.path(native.NATIVE):
-            assert native.takes(tensor)
-        assert not native.takes(tensor)
-    assert native.takes(tensor)
-    assert not native.takes(tensor.to("meta"))
-    assert not native.takes(tensor.bfloat16())
+            assert native.has_kernels_for(tensor)
+        assert not native.has_kernels_for(tensor)
+    assert native.has_kernels_for(tensor)
+    assert not native.has_kernels_for(tensor.to("meta"))
+    assert not native.has_kernels_for(tensor.bfloat16())

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from nmt_cli.ops import matmul as products
-from nmt_cli.ops.matmul import MOST_ROWS, Linear, linear, matmul, summed_outer
+from nmt_cli.ops.matmul import MAX_STEP_ROWS, Linear, linear, matmul, sum_of_outer_products
 
 pytestmark = pytest.mark.skipif(not products.has_onednn(), reason="this build of torch has no oneDNN")
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.skipif(not products.has_onednn(), reason="this build of
 @pytest.fixture
 def by_onednn(monkeypatch):
     """The number of rows of each product that oneDNN made."""
-    rows, product = [], products._onednn
+    rows, product = [], products._onednn_linear
 
     def counted(rows_NI, *rest):
         rows.append(len(rows_NI))
         return product(rows_NI, *rest)
 
-    monkeypatch.setattr(products, "_onednn", counted)
+    monkeypatch.setattr(products, "_onednn_linear", counted)
     return rows
 
 
@@ -61,7 +61,7 @@ def test_a_linear_map_is_that_of_torch_with_its_gradient(shape, bias, by_onednn)
     assert len(by_onednn) == 1
 
 
-@pytest.mark.parametrize("num_rows", [1, 30, MOST_ROWS + 20])
+@pytest.mark.parametrize("num_rows", [1, 30, MAX_STEP_ROWS + 20])
 @pytest.mark.parametrize("directions", [(), (2,)])
 def test_products_in_bfloat16_are_made_of_few_numbers_of_rows(num_rows, directions, monkeypatch):
     shapes, product = [], torch.matmul
@@ -69,10 +69,10 @@ def test_products_in_bfloat16_are_made_of_few_numbers_of_rows(num_rows, directio
     gradients = random(*directions, num_rows, 32).bfloat16()
     expected = left.double() @ right.double(), left.double().transpose(-1, -2) @ gradients.double()
     monkeypatch.setattr(torch, "matmul", lambda a, b: shapes.append((*a.shape[-2:], b.shape[-1])) or product(a, b))
-    found = matmul(left, right), summed_outer(left, gradients)
+    found = matmul(left, right), sum_of_outer_products(left, gradients)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=0.02, atol=0.02 * num_rows**0.5)
-    rows = {1: 16, 30: 32, MOST_ROWS + 20: 1280}[num_rows]
+    rows = {1: 16, 30: 32, MAX_STEP_ROWS + 20: 1280}[num_rows]
     assert shapes == [(rows, 48, 32), (48, rows, 32)]
 
 
@@ -100,7 +100,7 @@ def test_products_in_bfloat16_of_nothing_are_zeros(directions, monkeypatch):
     monkeypatch.setattr(F, "pad", pad_of_torch_2_6)
     rows, gradients = random(*directions, 7, 0).bfloat16(), random(*directions, 7, 24).bfloat16()
     assert torch.equal(matmul(rows, gradients.new_empty(*directions, 0, 24)), torch.zeros_like(gradients))
-    assert summed_outer(rows, gradients).shape == (*directions, 0, 24)
+    assert sum_of_outer_products(rows, gradients).shape == (*directions, 0, 24)
     inputs, weight, bias = random(7, 3, 0).requires_grad_(), random(24, 0), random(24).requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         outputs = linear(inputs, weight, bias)
@@ -125,7 +125,7 @@ def test_a_row_does_not_depend_on_how_many_there_are():
     [
         (random(4, 8).double(), random(8, 6).double()),
         (random(16, 8).bfloat16(), random(8, 6).bfloat16()),
-        (random(MOST_ROWS + 1, 8), random(8, 6)),
+        (random(MAX_STEP_ROWS + 1, 8), random(8, 6)),
         (random(0, 8), random(8, 6)),
         (random(4, 8), random(8, 12)[:, ::2]),
         (random(4, 1), random(1, 1).expand(1, 6)),

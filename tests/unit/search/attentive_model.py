@@ -6,7 +6,13 @@ from typing import NamedTuple
 import torch
 from table_model import BOS, EOS, VOCABULARY
 
-from nmt_cli.search.constraint_masks import DISCOUNT, DISCOUNT_UNKNOWN, MOST, UNKNOWN, WANTED
+from nmt_cli.search.constraint_masks import (
+    DISCOUNT,
+    DISCOUNT_UNKNOWN,
+    MAX_ATTENTION,
+    MIN_TERM_LOG_PROB,
+    UNKNOWN_LOG_PROB,
+)
 from nmt_cli.search.hypothesis import Prediction
 
 
@@ -20,7 +26,7 @@ class Rows(NamedTuple):
         numbers = rows.tolist()
         return Rows(tuple(self.sentences[n] for n in numbers), tuple(self.read[n] for n in numbers))
 
-    select = apart = keep
+    select = extract = keep
 
     def replace(self, rows, other):
         sentences, read = list(self.sentences), list(self.read)
@@ -52,9 +58,9 @@ class AttentiveModel:
     def start(self, sentences):
         return Rows(tuple(sentences), ((),) * len(sentences))
 
-    def step(self, ids_N, state, hidden_NS=None):
+    def step(self, ids_N, state, masked_NS=None):
         read = tuple((*pieces, piece) for pieces, piece in zip(state.read, ids_N.tolist(), strict=True))
-        hidden = [()] * len(read) if hidden_NS is None else [row.nonzero().flatten().tolist() for row in hidden_NS]
+        hidden = [()] * len(read) if masked_NS is None else [row.nonzero().flatten().tolist() for row in masked_NS]
         found = [self.next(*row) for row in zip(state.sentences, read, hidden, strict=True)]
         log_probs, weights = (torch.stack(part) for part in zip(*found, strict=True))
         return Prediction(log_probs, weights, Rows(state.sentences, read))
@@ -145,7 +151,7 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         other = -math.inf
     elif begun >= 0:
         pieces = following(terms[begun], ())
-        look = min(float(weights[list(terms[begun].places)].sum()), MOST)
+        look = min(float(weights[list(terms[begun].places)].sum()), MAX_ATTENTION)
         of_form = max(probs[piece] for piece in pieces)
         if owed or of_form >= best:
             gain, other = best - of_form, -math.inf
@@ -178,17 +184,17 @@ def extensions(model, sentence, own, limit, vocabulary, row):
 
 def is_unknown(term, pieces, seen):
     """Return True if the model would not say a term and does not read it either."""
-    return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN
+    return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN_LOG_PROB
 
 
 def looks_again(own, missing, begun, probs, weights, vocabulary, room):
     """Return True if the row must say a term now, and the terms at which it looks again."""
     best = probs.index(max(probs))
-    is_last = bool(own.words) and heaviest_word(own, weights) >= own.words[-1]
-    would_end = begun < 0 and (best == EOS or (is_last and best in vocabulary.finals))
+    is_last = bool(own.piece_words) and heaviest_word(own, weights) >= own.piece_words[-1]
+    would_end = begun < 0 and (best == EOS or (is_last and best in vocabulary.sentence_terminals))
     if would_end or room <= sum(own.terms[term].size for term in missing) + 1:
         return True, missing
-    wanted = [t for t in missing if any(probs[piece] >= WANTED for piece in following(own.terms[t], ()))]
+    wanted = [t for t in missing if any(probs[piece] >= MIN_TERM_LOG_PROB for piece in following(own.terms[t], ()))]
     if not wanted or begun in wanted:
         return False, []
     return False, [max(wanted, key=lambda term: float(weights[list(own.terms[term].places)].sum()))]
@@ -197,23 +203,29 @@ def looks_again(own, missing, begun, probs, weights, vocabulary, room):
 def says(term, before, now):
     """Return True if a row that wants a term elsewhere says it. A longer form stays wanted when it is all one sees."""
     whole = {form[0] for form in term.forms if len(form) == 1}
-    return any(before[p] >= WANTED and (p in whole or now[p] >= WANTED) for p in following(term, ()))
+    return any(
+        before[p] >= MIN_TERM_LOG_PROB and (p in whole or now[p] >= MIN_TERM_LOG_PROB) for p in following(term, ())
+    )
 
 
 def heaviest_word(own, weights):
     """The number of the word with the most attention; positions without a number are words of their own."""
-    words = own.words or range(len(weights))
+    piece_words = own.piece_words or range(len(weights))
     of_words = {}
     for place, weight in enumerate(weights.tolist()):
-        word = words[place] if place < len(words) else place
+        word = piece_words[place] if place < len(piece_words) else place
         of_words[word] = of_words.get(word, 0.0) + weight
     return max(of_words, key=of_words.get)
 
 
 def heaviest(own, missing, weights):
     """The unsaid term with the heaviest word, or -1."""
-    words, word = own.words or range(len(weights)), heaviest_word(own, weights)
-    mine = [t for t in missing if any(place < len(words) and words[place] == word for place in own.terms[t].places)]
+    piece_words, word = own.piece_words or range(len(weights)), heaviest_word(own, weights)
+    mine = [
+        t
+        for t in missing
+        if any(place < len(piece_words) and piece_words[place] == word for place in own.terms[t].places)
+    ]
     return max(mine, key=lambda term: float(weights[list(own.terms[term].places)].sum()), default=-1)
 
 
@@ -227,7 +239,7 @@ def allowed(own, row, missing, vocabulary, vocab_size):
     if missing:
         found.discard(EOS)
     if row.term >= 0:
-        found -= set(vocabulary.inside_words)
+        found -= set(vocabulary.continuation_pieces)
     if own.keeps_numbers:
         found -= set(vocabulary.digits)
     for form in {form for term in own.terms for form in term.forms}:

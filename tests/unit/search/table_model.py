@@ -24,7 +24,7 @@ class Rows(NamedTuple):
         assert selected.sentences == self.sentences, "a row left its sentence"
         return selected
 
-    def apart(self, rows):
+    def extract(self, rows):
         return self.keep(rows)
 
     def replace(self, rows, other):
@@ -52,7 +52,7 @@ class TableModel:
         rows = tuple(sentence for sentence in sentences for _ in range(copies))
         return Rows(rows, ((),) * len(rows))
 
-    def step(self, ids_N, state, hidden_NS=None):
+    def step(self, ids_N, state, masked_NS=None):
         self.calls += 1
         log_probs, weights, prefixes = [], [], []
         for piece, sentence, prefix in zip(ids_N.tolist(), state.sentences, state.prefixes, strict=True):
@@ -60,8 +60,8 @@ class TableModel:
             log_probs.append(self.next(sentence, prefixes[-1]))
             weights.append(torch.tensor([float(len(prefix)), float(piece), float(sentence)]))
         weights_NS = torch.stack(weights)
-        if hidden_NS is not None:
-            weights_NS = weights_NS.masked_fill(hidden_NS, 0.0)
+        if masked_NS is not None:
+            weights_NS = weights_NS.masked_fill(masked_NS, 0.0)
         return Prediction(torch.stack(log_probs), weights_NS, Rows(state.sentences, tuple(prefixes)))
 
     def force_prefix(self, beginnings, state):

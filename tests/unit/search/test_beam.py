@@ -36,7 +36,7 @@ def search(
 
 def comparable(hypothesis):
     """Totals rounded: the order of the additions is the search's own."""
-    return (hypothesis.ids, hypothesis.ended, round(hypothesis.log_prob, 4), round(hypothesis.score, 4))
+    return (hypothesis.ids, hypothesis.has_ended, round(hypothesis.log_prob, 4), round(hypothesis.score, 4))
 
 
 def greedy(model, sentence, max_length, *, excluded=lambda prefix: ()):
@@ -56,8 +56,8 @@ def test_a_beam_of_one_takes_the_likeliest_piece_each_time(alpha):
     model = TableModel(20, 6)
     found = search(model, [7] * 20, beam_size=1, length_penalty=alpha)
     expected = [greedy(model, sentence, 7) for sentence in range(20)]
-    assert [(best.ids, best.ended) for (best,) in found] == expected
-    assert {ended for _, ended in expected} == {True, False}
+    assert [(best.ids, best.has_ended) for (best,) in found] == expected
+    assert {has_ended for _, has_ended in expected} == {True, False}
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
@@ -69,10 +69,10 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(alpha, n_best):
     for sentence, hypotheses in enumerate(found):
         truth = model.enumerate(sentence, 4, alpha=alpha)[:n_best]
         assert [hypothesis.ids for hypothesis in hypotheses] == [ids for _, ids, _, _ in truth]
-        for hypothesis, (score, _, log_prob, ended) in zip(hypotheses, truth, strict=True):
+        for hypothesis, (score, _, log_prob, has_ended) in zip(hypotheses, truth, strict=True):
             assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
-            assert hypothesis.ended == ended
+            assert hypothesis.has_ended == has_ended
 
 
 def test_an_n_best_list_as_long_as_there_are_outputs_holds_them_all():
@@ -90,9 +90,9 @@ def test_an_n_best_list_is_sorted_and_nothing_is_in_it_twice(beam_size):
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert len(hypotheses) == beam_size
         assert scores == sorted(scores, reverse=True)
-        assert len({(hypothesis.ids, hypothesis.ended) for hypothesis in hypotheses}) == beam_size
+        assert len({(hypothesis.ids, hypothesis.has_ended) for hypothesis in hypotheses}) == beam_size
         for hypothesis in hypotheses:
-            ids = (*hypothesis.ids, EOS) if hypothesis.ended else hypothesis.ids
+            ids = (*hypothesis.ids, EOS) if hypothesis.has_ended else hypothesis.ids
             assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, ids), abs=1e-4)
             assert hypothesis.score == pytest.approx(hypothesis.log_prob / length_penalty(len(ids), 1.0))
 
@@ -127,7 +127,7 @@ def test_no_sequence_of_the_given_order_is_repeated(order):
         greedy(model, sentence, 12, excluded=lambda prefix: repeated_ends_slowly(prefix, order))
         for sentence in range(20)
     ]
-    assert [(best.ids, best.ended) for (best,) in found] == expected
+    assert [(best.ids, best.has_ended) for (best,) in found] == expected
 
 
 def repeated_ends_slowly(prefix, order):
@@ -156,11 +156,11 @@ def test_every_sentence_has_its_own_limit():
     model = TableModel(len(limits), 6)
     for limit, hypotheses in zip(limits, search(model, limits, beam_size=4, n_best=4), strict=True):
         for hypothesis in hypotheses:
-            length = len(hypothesis.ids) + hypothesis.ended
+            length = len(hypothesis.ids) + hypothesis.has_ended
             assert length <= limit
-            assert hypothesis.ended or length == limit
+            assert hypothesis.has_ended or length == limit
     cut = search(model, limits, beam_size=1)
-    assert any(not best.ended for (best,) in cut)
+    assert any(not best.has_ended for (best,) in cut)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -182,7 +182,7 @@ def test_weights_follow_their_hypothesis_through_every_reordering():
     model = TableModel(10, 6)
     for sentence, hypotheses in enumerate(search(model, [6] * 10, beam_size=4, n_best=4, with_alignment=True)):
         for hypothesis in hypotheses:
-            said = [*hypothesis.ids, EOS] if hypothesis.ended else list(hypothesis.ids)
+            said = [*hypothesis.ids, EOS] if hypothesis.has_ended else list(hypothesis.ids)
             read = [BOS, *said][:-1]
             expected = [[float(step), float(piece), float(sentence)] for step, piece in enumerate(read)]
             assert hypothesis.weights_TS.tolist() == expected
@@ -277,11 +277,11 @@ def test_candidates_are_marked_as_the_search_deals_with_them():
         model, limits, beam_size=3, n_best=3, observe=lambda sentence, candidates: seen.append((sentence, candidates))
     )
     kept = {(n, (*c.prefix, c.piece)) for n, candidates in seen for c in candidates if c.kept}
-    ended = {(n, (*c.prefix, *([c.piece] * (c.piece != EOS)))) for n, some in seen for c in some if c.ended}
+    has_ended = {(n, (*c.prefix, *([c.piece] * (c.piece != EOS)))) for n, some in seen for c in some if c.has_ended}
     assert kept == {(sentence, prefix) for sentence, prefix in model.asked if prefix}
-    assert {(n, hypothesis.ids) for n, hypotheses in enumerate(found) for hypothesis in hypotheses} <= ended
+    assert {(n, hypothesis.ids) for n, hypotheses in enumerate(found) for hypothesis in hypotheses} <= has_ended
     assert any(c.kept for _, candidates in seen for c in candidates[3:])
-    assert not any(c.ended for _, candidates in seen for c in candidates[3:])
+    assert not any(c.has_ended for _, candidates in seen for c in candidates[3:])
 
 
 def test_what_is_watched_at_the_first_step_is_the_whole_order_of_the_vocabulary():
@@ -325,7 +325,7 @@ def test_a_sentence_that_takes_the_place_of_another_is_searched_as_if_it_had_beg
         assert [comparable(one) for one in found] == [comparable(one) for one in expected]
         for one, other in zip(found, expected, strict=True):
             assert torch.equal(one.weights_TS, other.weights_TS)
-            assert len(one.weights_TS) == len(one.ids) + one.ended
+            assert len(one.weights_TS) == len(one.ids) + one.has_ended
 
 
 @pytest.mark.parametrize("beam_size", [3, 6])
@@ -345,4 +345,4 @@ def test_never_more_sentences_are_searched_than_asked_for_and_free_places_are_ta
     assert max(rows) == 8
     # What could be saved by any order of sentences: no more calls than a third above it.
     assert len(rows) <= 4 / 3 * sum(rows) / 8 + max(limits)
-    assert sum(rows) == sum(len(one.ids) + one.ended for (one,) in search(model, limits, beam_size=1))
+    assert sum(rows) == sum(len(one.ids) + one.has_ended for (one,) in search(model, limits, beam_size=1))

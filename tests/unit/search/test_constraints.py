@@ -10,7 +10,7 @@ from table_model import BOS, EOS, VOCABULARY, TableModel
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.beam import beam_search
 from nmt_cli.search.constraint_masks import ConstraintMasks
-from nmt_cli.search.constraints import FREE, Constraints, Term
+from nmt_cli.search.constraints import ACCEPTING, Constraints, Term
 
 
 def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, weighed=None, **options):
@@ -27,7 +27,7 @@ def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULA
 
 
 def shown(hypotheses):
-    return [(found.ids, found.ended, round(found.log_prob, 4), round(found.score, 4)) for found in hypotheses]
+    return [(found.ids, found.has_ended, round(found.log_prob, 4), round(found.score, 4)) for found in hypotheses]
 
 
 @pytest.mark.parametrize("beginning", [(), (3,), (4, 3), (3, 3, 4)])
@@ -44,9 +44,9 @@ def test_a_wide_beam_finds_the_best_outputs_with_a_beginning(beginning):
 
 def test_an_opening_allows_the_pieces_of_its_states_alone():
     """Two ways through it: 3 4 or 4; what comes after is free."""
-    opening = ({3: 1, 4: FREE}, {4: FREE})
+    automaton = ({3: 1, 4: ACCEPTING}, {4: ACCEPTING})
     model = TableModel(6, 5, temperature=0.7)
-    found = search(model, [5] * 6, [Constraints(beginning=(3,), opening=opening)] * 6, beam_size=200, n_best=3)
+    found = search(model, [5] * 6, [Constraints(beginning=(3,), automaton=automaton)] * 6, beam_size=200, n_best=3)
     for sentence, hypotheses in enumerate(found):
         outputs = model.enumerate(sentence, 5, alpha=1.0)
         truth = [ids for _, ids, _, _ in outputs if ids[:3] == (3, 3, 4) or ids[:2] == (3, 4)][:3]
@@ -71,7 +71,7 @@ def test_beginnings_of_many_lengths_and_none_change_nothing_in_one_another(at_on
         assert shown(own) == shown(alone)
         for ours, theirs in zip(own, alone, strict=True):
             # The weights of the table tell how many pieces came before, and which was the last.
-            expected = [[float(t), float((BOS, *ours.ids)[t])] for t in range(len(ours.ids) + ours.ended)]
+            expected = [[float(t), float((BOS, *ours.ids)[t])] for t in range(len(ours.ids) + ours.has_ended)]
             assert ours.weights_TS[:, :2].tolist() == expected
             assert theirs.weights_TS.equal(ours.weights_TS)
     weighed = {1, 3, 4, 10}
@@ -92,8 +92,8 @@ def test_a_sentence_without_constraints_is_searched_as_ever():
 
 def test_a_beginning_may_be_followed_by_the_end():
     model = TableModel(4, 5)
-    for own in search(model, [4] * 4, [Constraints(beginning=(3,), opening=({EOS: FREE},))] * 4, beam_size=3):
-        assert [(one.ids, one.ended) for one in own] == [((3,), True)]
+    for own in search(model, [4] * 4, [Constraints(beginning=(3,), automaton=({EOS: ACCEPTING},))] * 4, beam_size=3):
+        assert [(one.ids, one.has_ended) for one in own] == [((3,), True)]
 
 
 def term(*forms, places=(0, 1, 2), is_known=False):
@@ -128,7 +128,7 @@ def test_log_probs_of_constrained_hypotheses_are_those_of_the_model():
     for weight in (None, 3.0):
         options = {"beam_size": 4, "glossary_weight": weight}
         for number, own in enumerate(search(model, [9] * 10, [Constraints(terms=(term((3,)),))] * 10, **options)):
-            ids = own[0].ids + ((EOS,) if own[0].ended else ())
+            ids = own[0].ids + ((EOS,) if own[0].has_ended else ())
             assert own[0].log_prob == pytest.approx(model.log_prob(number, ids), abs=1e-4)
 
 
@@ -179,14 +179,14 @@ TERMS = {
 
 
 @pytest.mark.parametrize("beam_size", [400, 4])
-@pytest.mark.parametrize("words", others_slow((0, 0, 1), ()))
+@pytest.mark.parametrize("piece_words", others_slow((0, 0, 1), ()))
 @pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
-def test_a_beam_finds_what_the_rules_of_terms_allow(terms, words, beam_size):
+def test_a_beam_finds_what_the_rules_of_terms_allow(terms, piece_words, beam_size):
     """Hypotheses of up to five pieces, their log-probabilities, and the places of their terms; a wide beam finds all of
     them, and a narrow one those with the best totals."""
     model, limit = AttentiveModel(8, 6, 4, sharpness=3.0), 5
-    own = Constraints(terms=terms, words=words)
-    vocabulary = VOCABULARY._replace(inside_words=(4,), finals=(5,))
+    own = Constraints(terms=terms, piece_words=piece_words)
+    vocabulary = VOCABULARY._replace(continuation_pieces=(4,), sentence_terminals=(5,))
     options = {"beam_size": beam_size, "n_best": 4, "length_penalty": 0.0}
     for number, found in enumerate(search(model, [limit] * 8, [own] * 8, vocabulary=vocabulary, **options)):
         truth = outputs(model, number, own, limit, vocabulary, beam_size)[:4]
@@ -215,7 +215,7 @@ def test_a_sentence_that_keeps_its_numbers_has_no_other_digits(beam_size):
 def test_the_beginning_and_a_weight_of_terms_leave_digits_free():
     model = TableModel(30, 6)
     vocabulary = VOCABULARY._replace(digits=(4,))
-    own = Constraints(beginning=(4,), opening=({4: FREE},), terms=(term((3,)),), keeps_numbers=True)
+    own = Constraints(beginning=(4,), automaton=({4: ACCEPTING},), terms=(term((3,)),), keeps_numbers=True)
     for found in search(model, [9] * 30, [own] * 30, vocabulary=vocabulary, beam_size=4):
         assert found[0].ids[:2] == (4, 4)
         assert 4 not in found[0].ids[2:]
@@ -246,7 +246,7 @@ def test_an_unknown_form_in_its_place_outranks_one_that_takes_the_place_of_the_f
     model.words[0] = 12 * torch.nn.functional.one_hot(torch.tensor([3, 4, 5]), 7)
     model.words[0, :, 6] = -9
     model.logits[0, :, 4, 5] = model.logits[0, :, 5, EOS] = 30
-    vocabulary = VOCABULARY._replace(finals=(5,))
+    vocabulary = VOCABULARY._replace(sentence_terminals=(5,))
     assert search(model, [8], [None], vocabulary=vocabulary)[0][0].ids == (3, 4, 5)
-    own = Constraints(terms=(term((6,), places=(0,)),), words=(0, 1, 2))
+    own = Constraints(terms=(term((6,), places=(0,)),), piece_words=(0, 1, 2))
     assert search(model, [8], [own], vocabulary=vocabulary)[0][0].ids == (6, 4, 5)

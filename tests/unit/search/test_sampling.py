@@ -28,7 +28,7 @@ def test_outputs_come_as_often_as_their_probability_says(temperature):
     """Chi-square over all outputs of at most two pieces, far below what a wrong distribution gives."""
     model, num_draws = TableModel(1, 5), 4000
     found = draw(model, [0] * num_draws, [2] * num_draws, uniforms(num_draws, 2), sampling_temperature=temperature)
-    counts = Counter((hypothesis.ids, hypothesis.ended) for hypothesis in found)
+    counts = Counter((hypothesis.ids, hypothesis.has_ended) for hypothesis in found)
 
     def distribution(prefix):
         scaled = model.next(0, prefix) / temperature
@@ -63,7 +63,7 @@ def test_the_log_probability_is_the_model_s_whatever_the_temperature():
         for sentence, one in enumerate(
             draw(model, range(8), [5] * 8, uniforms(8, 5), sampling_temperature=temperature)
         ):
-            ids = (*one.ids, EOS) if one.ended else one.ids
+            ids = (*one.ids, EOS) if one.has_ended else one.ids
             assert one.log_prob == pytest.approx(model.log_prob(sentence, ids), abs=1e-5)
             assert one.score == one.log_prob
 
@@ -95,13 +95,13 @@ def test_limits_hold_and_say_what_was_cut():
     limits = [1, 4, 2, 6]
     for limit, one in zip(limits, draw(TableModel(4, 6), range(4), limits, uniforms(4, 6)), strict=True):
         assert len(one.ids) <= limit
-        assert one.ended or len(one.ids) == limit
+        assert one.has_ended or len(one.ids) == limit
 
 
 def test_weights_have_a_row_for_every_piece_and_for_the_end():
     model = TableModel(6, 6)
     for sentence, one in enumerate(draw(model, range(6), [5] * 6, uniforms(6, 5), with_alignment=True)):
-        said = [*one.ids, EOS] if one.ended else list(one.ids)
+        said = [*one.ids, EOS] if one.has_ended else list(one.ids)
         expected = [[float(step), float(piece), float(sentence)] for step, piece in enumerate([BOS, *said][:-1])]
         assert one.weights_TS.tolist() == expected
 
@@ -122,7 +122,7 @@ def test_no_sequence_is_drawn_twice_and_the_rest_as_often_as_before():
     for sentence, hypothesis in enumerate(found):
         ids = hypothesis.ids
         assert not repeats(hypothesis)
-        for step, piece in enumerate((*ids, EOS) if hypothesis.ended else ids):
+        for step, piece in enumerate((*ids, EOS) if hypothesis.has_ended else ids):
             scores = model.next(sentence, (BOS, *ids[:step])).double()
             scores[[*VOCABULARY.banned, *repeated_ngram_ends(list(ids[:step]), 2)]] = -math.inf
             cumulative = scores.softmax(dim=0).cumsum(dim=0)

@@ -15,7 +15,7 @@ def sentences():
     """Three sentences: with terms of several positions, two of which overlap; with one term; with none."""
     first = (Term((0, 1, 2), ((5,),)), Term((2, 4), ((6, 7),)), Term((6,), ((8,), (9,))))
     return [
-        Constraints(terms=first, words=(0, 0, 0, 1, 1, 2, 3)),
+        Constraints(terms=first, piece_words=(0, 0, 0, 1, 1, 2, 3)),
         Constraints(terms=(Term((3,), ((5,),)),)),
         Constraints(),
     ]
@@ -38,9 +38,9 @@ def test_places(sentences):
         chosen = [of_term for number, of_term in enumerate(own) if chosen_NJ[row, number]]
         others = [of_term for number, of_term in enumerate(own) if not chosen_NJ[row, number]]
         of, only = set().union(*chosen), set().union(*chosen) - set().union(*others)
-        assert set(places.of_terms(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == of
-        assert set(places.of_terms_alone(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == only
-        known = sentences[sentence].words
+        assert set(places.mask_of_terms(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == of
+        assert set(places.mask_of_terms_only(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == only
+        known = sentences[sentence].piece_words
         words = [*known, *range(len(known), WIDTH)]
         sums = [sum(float(weights_NS[row, s]) for s in range(WIDTH) if words[s] == word) for word in range(WIDTH)]
         assert sums[int(words_N[row])] == pytest.approx(max(sums))

@@ -21,7 +21,7 @@ from nmt_cli.serve.app import App
 from nmt_cli.serve.exchange import MAX_CHUNKS
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.running import bound_socket, end_by_itself, serve_until_told
+from nmt_cli.serve.server import bind_socket, serve_until_signal, terminate_self
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -35,19 +35,19 @@ def quick_end(monkeypatch):
 
 def served_at(limits, app, client):
     """Serve an application to a client, who is told the port; return what it returned."""
-    listening = bound_socket("127.0.0.1", 0)
+    listening = bind_socket("127.0.0.1", 0)
     port, ended = listening.getsockname()[1], threading.Event()
 
     def ask():
         try:
             return client(port)
         finally:
-            end_by_itself()
+            terminate_self()
             assert ended.wait(20), "the server waits for its client"
 
     with ThreadPoolExecutor(1) as pool:
         asked = []
-        serve_until_told(app, listening, limits, ready=lambda: asked.append(pool.submit(ask)))
+        serve_until_signal(app, listening, limits, on_ready=lambda: asked.append(pool.submit(ask)))
         ended.set()
         return asked[0].result()
 
@@ -238,7 +238,7 @@ def test_no_more_is_thrown_away_than_the_limit():
             return True
         return False
 
-    assert served(Limits(thrown_bytes=2_000_000), small, client)
+    assert served(Limits(discarded_bytes=2_000_000), small, client)
 
 
 @pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])

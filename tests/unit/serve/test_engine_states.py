@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.serve import search as search_module
-from nmt_cli.serve.asking import Busy, TooMuch
-from nmt_cli.serve.search import Search
+from nmt_cli.serve import backend as search_module
+from nmt_cli.serve.backend import TranslationBackend
+from nmt_cli.serve.engine_interface import Busy, RequestTooLarge
 from nmt_cli.system.errors import NmtError
-from nmt_cli.system.workers import Threads
-from nmt_cli.translation.pool import Cancelled
-from nmt_cli.translation.results import Counts, Part, Translated, Translation
-from nmt_cli.translation.sentence_tasks import Wanted
+from nmt_cli.system.workers import ThreadLauncher
+from nmt_cli.translation.pool import TaskCancelled
+from nmt_cli.translation.results import Counts, Part, TranslatedLine, Translation
+from nmt_cli.translation.sentence_tasks import RequestOptions
 from nmt_cli.translation.shared_search import SharedSearch
 
 MAX_WAITING = 12
@@ -68,7 +68,7 @@ class Backwards:
     estimator: object = None
     max_weights: int = 0
 
-    def by_parts(self, lines, prefixes=None):
+    def translation_steps(self, lines, prefixes=None):
         texts = [line.decode() for line in lines]
         found = [""] * len(texts)
         for number in (0, 1):
@@ -78,7 +78,7 @@ class Backwards:
             translated = yield [Part(line, line, number, tuple(texts[line].encode()), ()) for line in wanted]
             for part, translations in translated:
                 found[part.line] += translations[0].text
-        return [Translated(text, (Translation(one, 0.0, 0.0),)) for text, one in zip(texts, found, strict=True)]
+        return [TranslatedLine(text, (Translation(one, 0.0, 0.0),)) for text, one in zip(texts, found, strict=True)]
 
     def at_once(self, width):
         if self.gate.fails_next:
@@ -107,7 +107,7 @@ class Asked:
 
     def __init__(self, engine, texts):
         self.texts, self.is_cancelled, self.may_fail = texts, False, False
-        self._request = engine.begin(texts, Wanted())
+        self._request = engine.begin(texts, RequestOptions())
 
     def cancel(self):
         self.is_cancelled = True
@@ -119,7 +119,7 @@ class Asked:
             self._request.result(0)
         except TimeoutError:
             return True
-        except Cancelled:
+        except TaskCancelled:
             pass
         return False
 
@@ -127,7 +127,7 @@ class Asked:
         """It is answered, with what it asked for or with an error that had a reason."""
         try:
             assert [one.translations[0].text for one in self._request.result(SECONDS)] == translated(self.texts)
-        except Cancelled:
+        except TaskCancelled:
             assert self.is_cancelled or self.may_fail
 
 
@@ -137,8 +137,8 @@ TEXTS = st.lists(st.sampled_from(["a", "a cat", "a " * 40, "a dog twice"]), min_
 def opened(gate):
     """A search with one worker, which is a thread."""
     work = SharedSearch([Backwards(gate)], lambda _: None)
-    launcher = Threads(partial(lambda work: work, work), most_workers=1)
-    return Search(launcher, 1, workers=2, max_waiting=MAX_WAITING, lost=lambda: None)
+    launcher = ThreadLauncher(partial(lambda work: work, work), max_workers=1)
+    return TranslationBackend(launcher, 1, workers=2, max_waiting=MAX_WAITING, lost=lambda: None)
 
 
 class Requests(RuleBasedStateMachine):
@@ -191,7 +191,7 @@ class Requests(RuleBasedStateMachine):
 
     @rule(more=st.integers(1, 30))
     def begin_too_many(self, more):
-        with pytest.raises(TooMuch):
+        with pytest.raises(RequestTooLarge):
             self.begin(["a"] * (MAX_WAITING + more))
 
     @precondition(lambda self: self.is_closed)
@@ -234,7 +234,7 @@ class Requests(RuleBasedStateMachine):
             list(pool.map(ask, *zip(*requests, strict=True)))
         self.gate.fails_next = False
         until = time.monotonic() + SECONDS
-        while self.search.counted()[1]:
+        while self.search.worker_failures()[1]:
             assert time.monotonic() < until, "the search has not recovered"
 
     @precondition(lambda self: self.is_held)
@@ -265,7 +265,7 @@ class Requests(RuleBasedStateMachine):
     @invariant()
     def what_waits_is_known(self):
         until = time.monotonic() + SECONDS
-        while (waiting := self.engine.counted().waiting) != sum(len(one.texts) for one in self.waiting):
+        while (waiting := self.engine.counts().waiting) != sum(len(one.texts) for one in self.waiting):
             assert time.monotonic() < until, waiting  # a worker says a moment later what it has begun
 
     def teardown(self):
@@ -275,7 +275,7 @@ class Requests(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("sequences", [60, pytest.param(2000, marks=pytest.mark.slow)])
 def test_a_request_is_answered_once_whatever_happens_to_it_and_to_others(monkeypatch, capsys, sequences):
-    monkeypatch.setattr(search_module, "PAUSES", (0.0, 0.001, 0.001, 0.001))
+    monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0, 0.001, 0.001, 0.001))
     run_state_machine_as_test(
         Requests,
         settings=settings(
@@ -300,4 +300,4 @@ def test_a_request_that_is_cancelled_between_two_steps_does_not_wait_again():
         assert cancelled.wait(SECONDS)
         gate.between_steps = lambda: None
         Asked(engine, ["a cat"]).check()
-        assert engine.counted()[::4] == (1, 0)  # sentences of requests that were answered, and those that wait
+        assert engine.counts()[::4] == (1, 0)  # sentences of requests that were answered, and those that wait

@@ -51,7 +51,7 @@ def test_a_file_is_forgotten_when_its_time_is_over(monkeypatch):
     monkeypatch.setattr(kept_files, "monotonic", lambda: now[0])
     kept = KeptFiles()
     name = kept.add("a.txt", "fr", b"1")
-    now[0] += kept_files.SECONDS - 1
+    now[0] += kept_files.KEEP_SECONDS - 1
     assert kept.get(name) == b"1"
     now[0] += 2
     assert kept.get(name) is None

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from nmt_cli.serve import limits
-from nmt_cli.serve.limits import Budget, Rate
+from nmt_cli.serve.limits import Budget, RateLimiter
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 50, 90, 10_000])
 def test_who_waits_as_long_as_told_is_not_refused_again(per_minute, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(limits, "monotonic", lambda: now)
-    rate = Rate(per_minute)
+    rate = RateLimiter(per_minute)
     refused = 0
     for number in range(3 * per_minute):
         now += 0.37 / per_minute * (number % 7)
-        if wait := rate.seconds_until_next("a"):
+        if wait := rate.take_token("a"):
             refused += 1
             now += wait
-            assert rate.seconds_until_next("a") == 0
+            assert rate.take_token("a") == 0
     assert refused
 
 

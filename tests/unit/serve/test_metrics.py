@@ -26,7 +26,7 @@ def test_no_character_is_lost():
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda _: [metrics.translated(8) for _ in range(500)], range(8)))
+            list(pool.map(lambda _: [metrics.count_characters(8) for _ in range(500)], range(8)))
     finally:
         sys.setswitchinterval(usual)
     assert f"\nnmt_characters_total {8 * 500 * 8}\n" in metrics.text([])

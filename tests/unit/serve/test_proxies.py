@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from nmt_cli.serve.proxies import BehindProxies
+from nmt_cli.serve.proxies import ProxyHeadersMiddleware
 
 TRUSTED = ["127.0.0.1", "::1", "172.16.0.0/12"]
 
@@ -20,7 +20,7 @@ def seen(client, headers):
 
     scope = {"type": "http", "client": (client, 1234), "scheme": "http",
              "headers": [(name.encode(), value.encode()) for name, value in headers]}  # fmt: skip
-    asyncio.run(BehindProxies(app, TRUSTED)(scope, None, None))
+    asyncio.run(ProxyHeadersMiddleware(app, TRUSTED)(scope, None, None))
     return scopes[0]["client"][0], scopes[0]["scheme"]
 
 

@@ -15,28 +15,28 @@ from pool_tasks import build_and_die, build_nothing, build_sentences
 
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.experiment import Experiment
-from nmt_cli.serve import search as search_module
-from nmt_cli.serve.asking import Cancellation, TooMuch
-from nmt_cli.serve.search import Search
+from nmt_cli.serve import backend as search_module
+from nmt_cli.serve.backend import TranslationBackend
+from nmt_cli.serve.engine_interface import Cancellation, RequestTooLarge
 from nmt_cli.system.errors import InputError, NmtError
-from nmt_cli.system.workers import Zygote, called
+from nmt_cli.system.workers import ZygoteLauncher, import_and_call
 from nmt_cli.translation.glossary import Glossary
-from nmt_cli.translation.pool import Cancelled, WorkersDied
-from nmt_cli.translation.sentence_tasks import Wanted
+from nmt_cli.translation.pool import TaskCancelled, WorkersDied
+from nmt_cli.translation.sentence_tasks import RequestOptions
 
 LOADING = {"checkpoint": "best", "device": "cpu", "precision": "fp32", "threads": None}
 LINES = ["the car is red", "the cat sees the dog", "", "Where is the house?"]
-ONE = Wanted()
+ONE = RequestOptions()
 pytestmark = pytest.mark.timeout(120)
 
 
 def opened(build, lost=lambda: None, workers=2, max_waiting=1000, directions=1):
-    return Search(Zygote(build), directions, workers=workers, max_waiting=max_waiting, lost=lost)
+    return TranslationBackend(ZygoteLauncher(build), directions, workers=workers, max_waiting=max_waiting, lost=lost)
 
 
 def of_model(model, *others):
     own = [[Experiment(one)] for one in (model, *others)]
-    return partial(called, "nmt_cli.assembly.served_work", "served_work", own, LOADING)
+    return partial(import_and_call, "nmt_cli.assembly.served_work", "served_work", own, LOADING)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def served(model):
 @pytest.fixture
 def spoken(monkeypatch):
     """Workers without a model: each answers in capitals, or does what the sentence says (`pool_tasks.do`)."""
-    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0,) * 4)
     with closing(opened(build_sentences)) as search:
         yield search
 
@@ -76,7 +76,7 @@ def test_answers_are_those_of_the_translator(served, model):
     (engine,) = served.engines
     translator = open_translator([model], threads=1, n_best=3, with_alignment=True)
     expected = list(translator.translate(LINES))
-    found = engine.translate(LINES, Wanted(n_best=3, with_alignment=True))
+    found = engine.translate(LINES, RequestOptions(n_best=3, with_alignment=True))
     assert [line.source for line in found] == LINES
     assert translations(found) == translations(expected)
     for own, other in zip(found, expected, strict=True):
@@ -84,7 +84,7 @@ def test_answers_are_those_of_the_translator(served, model):
         assert weights is not None
         assert np.array_equal(weights, other.translations[0].weights)
     assert translations(engine.translate(LINES, ONE)) == [line[:1] for line in translations(expected)]
-    assert engine.abilities.alignment
+    assert engine.capabilities.alignment
 
 
 def test_many_sentences_and_terms_come_back_in_order(served):
@@ -92,7 +92,9 @@ def test_many_sentences_and_terms_come_back_in_order(served):
     found = engine.translate(["the car", "the cat"] * 200, ONE)
     assert translations(found) == translations(found[:2]) * 200
     glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
-    assert all("bagnole" in text for text in texts(engine.translate(["the car"] * 70, Wanted(glossary=glossary))))
+    assert all(
+        "bagnole" in text for text in texts(engine.translate(["the car"] * 70, RequestOptions(glossary=glossary)))
+    )
 
 
 @pytest.mark.slow
@@ -115,21 +117,21 @@ def test_the_model_of_before_goes_on_where_another_cannot_be_loaded(model, tmp_p
 def test_counts_are_known(spoken):
     (engine,) = spoken.engines
     assert texts(engine.translate(["a", "b", "c"] * 30, ONE)) == ["A", "B", "C"] * 30
-    assert engine.counted() == (90, 2, 1.0, 0, 0)  # two tasks, each of which says that it took half a second
+    assert engine.counts() == (90, 2, 1.0, 0, 0)  # two tasks, each of which says that it took half a second
 
 
 def test_more_than_may_wait_is_refused_before_anything_is_accepted(spoken):
-    with pytest.raises(TooMuch, match="1,001 sentences are more than 1,000; send them in parts"):
+    with pytest.raises(RequestTooLarge, match="1,001 sentences are more than 1,000; send them in parts"):
         spoken.engines[0].translate(["a"] * 1001, ONE)
-    assert spoken.engines[0].counted().waiting == 0
+    assert spoken.engines[0].counts().waiting == 0
 
 
 def test_who_has_left_already_waits_for_nothing(spoken, tmp_path):
     cancellation = Cancellation()
     cancellation.set()
-    with pytest.raises(Cancelled):
+    with pytest.raises(TaskCancelled):
         spoken.engines[0].translate([f"wait:{tmp_path / 'never'}"] * 900, ONE, cancellation)
-    wait_for(lambda: spoken.engines[0].counted().waiting == 0)
+    wait_for(lambda: spoken.engines[0].counts().waiting == 0)
 
 
 @pytest.mark.parametrize("build", [build_nothing, build_and_die])
@@ -146,7 +148,7 @@ def test_a_worker_that_is_killed_costs_nobody_an_answer(spoken, tmp_path):
     sentences[70] = f"die:{tmp_path / 'died'}"
     assert texts(engine.translate(sentences, ONE)) == ["A"] * 70 + ["DIE"] + ["A"] * 29
     wait_for(lambda: spoken.problem() is None)
-    assert engine.counted().failures == 1
+    assert engine.counts().failures == 1
 
 
 def test_what_kills_every_worker_fails_alone_and_is_named(spoken):
@@ -160,18 +162,18 @@ def test_what_kills_every_worker_fails_alone_and_is_named(spoken):
         other.join(60)
     assert [texts(one) for one in answers] == [["B"] * 30] * 3
     assert texts(engine.translate(["c"], ONE)) == ["C"]
-    assert not spoken.is_lost
+    assert not spoken.has_failed
 
 
 def test_where_all_workers_die_the_server_ends(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0,) * 4)
     lost = threading.Event()
     with closing(opened(partial(build_sentences, str(tmp_path / "all die")), lost=lost.set)) as search:
         (tmp_path / "all die").touch()
         with pytest.raises(NmtError):
             search.engines[0].translate(["a"], ONE)
         assert lost.wait(60)
-        assert search.is_lost
+        assert search.has_failed
         assert search.problem() is not None
     told = "error: translation has stopped working, so the server ends; restart it: the worker processes crash"
     wait_for(lambda: told in capsys.readouterr().err)
@@ -191,9 +193,9 @@ def test_a_worker_that_does_not_answer_is_known_and_ended_when_the_server_ends(s
     assert spoken.problem() == "it has not answered for 0.05 seconds"
     spoken.end_when_stuck()
     for one in requests:
-        with pytest.raises((Cancelled, NmtError)):
+        with pytest.raises((TaskCancelled, NmtError)):
             one.result(60)
-    wait_for(lambda: spoken.is_lost)
+    wait_for(lambda: spoken.has_failed)
     told = "translation has stopped working (it has not answered for 0.05 seconds)"
     wait_for(lambda: told in capsys.readouterr().err)
 
@@ -207,4 +209,4 @@ def test_signals_for_the_whole_group_end_no_worker(spoken, tmp_path):
             os.kill(pid, number)
     (tmp_path / "go on").touch()
     assert texts(request.result(60)) == ["WAIT"]
-    assert spoken.engines[0].counted().failures == 0
+    assert spoken.engines[0].counts().failures == 0

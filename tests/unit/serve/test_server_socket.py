@@ -12,7 +12,7 @@ import time
 import pytest
 
 from nmt_cli.serve.limits import Limits
-from nmt_cli.serve.running import bound_socket, connections_with_room, end_by_itself, serve_until_told
+from nmt_cli.serve.server import bind_socket, raise_file_limit, serve_until_signal, terminate_self
 from nmt_cli.system.errors import InputError
 
 
@@ -27,7 +27,7 @@ def test_an_answer_does_not_wait_until_its_headers_are_acknowledged(host):
             found.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        listening = bound_socket(host, 0)
+        listening = bind_socket(host, 0)
         async with await asyncio.start_server(answer, sock=listening):
             _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
             option = await found
@@ -40,7 +40,7 @@ def test_an_answer_does_not_wait_until_its_headers_are_acknowledged(host):
 
 def test_an_address_of_another_machine_is_refused_with_the_option_that_names_it():
     with pytest.raises(InputError) as refused:
-        bound_socket("192.0.2.1", 5000)  # for documentation only, so no machine has it
+        bind_socket("192.0.2.1", 5000)  # for documentation only, so no machine has it
     message = "192.0.2.1:5000: cannot listen there: cannot assign requested address; choose another --host"
     assert str(refused.value) == message
 
@@ -54,7 +54,7 @@ def test_connections_have_room_in_the_open_files_of_the_system(monkeypatch, limi
     found = [limits]
     monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, changed: found.append(changed))
-    assert connections_with_room(1_024) == connections
+    assert raise_file_limit(1_024) == connections
     assert found[-1] == (files, limits[1])
 
 
@@ -67,13 +67,13 @@ def test_a_signal_that_does_not_wake_the_loop_ends_the_server():
     def tell():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         time.sleep(0.2)
-        end_by_itself()
+        terminate_self()
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         telling = threading.Thread(target=tell)
-        with bound_socket("127.0.0.1", 0) as listening:
-            assert serve_until_told(None, listening, Limits(), ready=telling.start) == signal.SIGTERM
+        with bind_socket("127.0.0.1", 0) as listening:
+            assert serve_until_signal(None, listening, Limits(), on_ready=telling.start) == signal.SIGTERM
         telling.join()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

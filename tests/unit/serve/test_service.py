@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.serve.asking import Cancellation, Counts
 from nmt_cli.serve.directions import Directions
+from nmt_cli.serve.engine_interface import Cancellation, Counts
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.requests import Fields, File, Refused
+from nmt_cli.serve.requests import Fields, File, RequestRefused
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.pool import Cancelled
-from nmt_cli.translation.results import Translated, Translation
-from nmt_cli.translation.sentence_tasks import Abilities
+from nmt_cli.translation.pool import TaskCancelled
+from nmt_cli.translation.results import TranslatedLine, Translation
+from nmt_cli.translation.sentence_tasks import Capabilities
 
 
 class Upper:
     """An engine that writes capitals, and remembers what it was asked together."""
 
-    abilities = Abilities(alignment=False, confidence=False)
+    capabilities = Capabilities(alignment=False, confidence=False)
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -30,9 +30,9 @@ class Upper:
     def translate(self, sentences, wanted, cancellation=None):
         del wanted, cancellation
         self.asked += [list(sentences)] if sentences else []
-        return [Translated(text, (Translation(text.upper(), 0.0, 0.0),)) for text in sentences]
+        return [TranslatedLine(text, (Translation(text.upper(), 0.0, 0.0),)) for text in sentences]
 
-    def counted(self) -> Counts:
+    def counts(self) -> Counts:
         return Counts()
 
 
@@ -73,13 +73,13 @@ def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
 
 
 def test_a_direction_that_is_not_served_is_refused():
-    with pytest.raises(Refused, match="fr is not available as a target language from de"):
+    with pytest.raises(RequestRefused, match="fr is not available as a target language from de"):
         service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, {}), Cancellation())
 
 
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_the_code_of_a_language_is_not_as_long_as_a_body(name):
-    with pytest.raises(Refused, match=r"^-{40} is not supported$"):
+    with pytest.raises(RequestRefused, match=r"^-{40} is not supported$"):
         ask(service("en-fr"), q="a", **{"source": "en", "target": "fr", name: "-" * 10_000_000})
 
 
@@ -88,7 +88,7 @@ def test_an_answer_has_so_many_weights_or_links_alone(monkeypatch, most, has_wei
     weights = np.full((2, 3), 0.5)
     found = Translation("A B", 0.0, 0.0, weights_with_end=np.hstack([weights, weights[:, :1]]))
     monkeypatch.setattr(
-        Upper, "translate", lambda self, sentences, *_: [Translated(text, (found,)) for text in sentences]
+        Upper, "translate", lambda self, sentences, *_: [TranslatedLine(text, (found,)) for text in sentences]
     )
     served = service("en-fr", weights=most)
     task = served.task(
@@ -102,7 +102,7 @@ def test_an_answer_has_so_many_weights_or_links_alone(monkeypatch, most, has_wei
 
 @pytest.mark.parametrize("field", [{}, {"alternatives": 1}, {"alignment": True}])
 def test_the_limit_of_the_operator_holds_for_every_request(field):
-    with pytest.raises(Refused, match=r"request \(101\) exceeds text limit \(100\)"):
+    with pytest.raises(RequestRefused, match=r"request \(101\) exceeds text limit \(100\)"):
         ask(service("en-fr", characters=100), q="a" * 101, source="en", target="fr", **field)
 
 
@@ -152,7 +152,7 @@ def test_work_on_a_document_ends_when_its_client_has_left(when, name):
     values = {"source": "en", "target": "fr"}
     file = File(name, b"<p>one dog</p>\n<p>two cats</p>\n<p>three birds</p>\n")
     task = served.file_task(Fields(values, {"file": file}), cancellation)
-    with pytest.raises(Cancelled):
+    with pytest.raises(TaskCancelled):
         served.translate_file(task, cancellation)
     assert len(splits) == (1 if when == "split" else 3)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.watching import LONGEST_PAUSE, Watched, look_at
+from nmt_cli.serve.model_reload import LONGEST_PAUSE, WatchedModel, reload_if_newer
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Directory:
     def look_every_second_until(self, end, watched, metrics):
         while self.now < end:
             self.now += 1
-            look_at(watched, metrics, self.now, 1.0)
+            reload_if_newer(watched, metrics, self.now, 1.0)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def directory():
 
 @pytest.fixture
 def watched(directory):
-    return Watched("en-fr", directory.newest, directory.reload, "step-1")
+    return WatchedModel("en-fr", directory.newest, directory.reload, "step-1")
 
 
 def test_a_checkpoint_that_cannot_be_loaded_is_tried_again_ever_more_seldom(directory, watched, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt_cli.system.distributed import Processes
+from nmt_cli.system.distributed import DistributedWorld
 from nmt_cli.system.errors import InputError
 
 
@@ -15,7 +15,7 @@ def test_a_process_that_does_not_know_which_gpu_is_its_own_says_so(monkeypatch, 
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     if number:
         monkeypatch.setenv("LOCAL_RANK", number)
-    world = object.__new__(Processes)  # without the others, whom it need not ask
+    world = object.__new__(DistributedWorld)  # without the others, whom it need not ask
     world.size = 4
     with pytest.raises(InputError) as caught:
         world.take_device("auto")
@@ -27,7 +27,7 @@ def test_a_process_that_does_not_know_which_gpu_is_its_own_says_so(monkeypatch, 
 
 def test_processes_of_one_machine_refuse_to_share_a_gpu(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    world = object.__new__(Processes)
+    world = object.__new__(DistributedWorld)
     world.size = 2
     with pytest.raises(InputError) as caught:
         world.take_device("cuda:0")

@@ -74,8 +74,8 @@ def test_the_time_of_all_programs_is_read_for_the_own_processors_alone_without_i
     root({"proc/stat": f"{busy}cpu2 64 0 0 1000\nintr 12 34\nctxt 5\n"})
     usage = processors.usage()
     assert usage is not None
-    assert usage.everybody * os.sysconf("SC_CLK_TCK") == pytest.approx(1 + 2 + 4 + 8 + 16 + 32 + 64)
-    assert usage.own <= time.process_time()
+    assert usage.total_seconds * os.sysconf("SC_CLK_TCK") == pytest.approx(1 + 2 + 4 + 8 + 16 + 32 + 64)
+    assert usage.process_seconds <= time.process_time()
 
 
 def test_a_system_that_does_not_tell_gives_nothing(root):

@@ -27,7 +27,7 @@ def changes_of(draw, text):
 @st.composite
 def chains(draw, length):
     """Edits of which each goes on with the text that the one before it makes."""
-    found = [Edits.none(draw(TEXTS))]
+    found = [Edits.identity(draw(TEXTS))]
     for _ in range(length):
         found.append(Edits.of(found[-1].new, draw(changes_of(found[-1].new))))
     return found[1:]
@@ -73,7 +73,7 @@ def test_changes_make_the_text_and_match_characters_as_one_by_one(case):
 @given(chains(2))
 def test_composed_edits_match_a_character_with_the_partner_of_its_partner(chain):
     one, other = chain
-    composed = one.then(other)
+    composed = one.compose(other)
     before = partners(one)
     assert partners(composed) == [None if place is None else before[place] for place in partners(other)]
 
@@ -81,15 +81,15 @@ def test_composed_edits_match_a_character_with_the_partner_of_its_partner(chain)
 @given(chains(3))
 def test_composition_is_associative(chain):
     one, two, three = chain
-    assert one.then(two).then(three) == one.then(two.then(three))
+    assert one.compose(two).compose(three) == one.compose(two.compose(three))
 
 
 @given(chains(2))
 def test_the_inverse_inverts(chain):
     one, two = chain
     assert one.inverse().inverse() == one
-    assert one.then(two).inverse() == two.inverse().then(one.inverse())
-    there_and_back = one.then(one.inverse())
+    assert one.compose(two).inverse() == two.inverse().compose(one.inverse())
+    there_and_back = one.compose(one.inverse())
     assert (there_and_back.old, there_and_back.new) == (one.old, one.old)
     assert all(old == new for new, old in enumerate(partners(there_and_back)) if old is not None)
 
@@ -97,9 +97,9 @@ def test_the_inverse_inverts(chain):
 @given(chains(1))
 def test_what_changes_nothing_is_neutral(chain):
     (one,) = chain
-    assert Edits.none(one.old).then(one) == one == one.then(Edits.none(one.new))
-    assert Edits.none(one.old).changes_nothing
-    assert one.changes_nothing == (partners(one) == list(range(len(one.old))) and one.old == one.new)
+    assert Edits.identity(one.old).compose(one) == one == one.compose(Edits.identity(one.new))
+    assert Edits.identity(one.old).is_identity
+    assert one.is_identity == (partners(one) == list(range(len(one.old))) and one.old == one.new)
 
 
 def span_by_characters(edits, begin, end):
@@ -149,7 +149,7 @@ def test_a_word_has_the_value_of_the_word_that_it_shares_most_characters_with(ch
         shared = [len(set(range(begin, end)) & set(range(*old))) for old in olds]
         assert own == (shared.index(max(shared)) if any(shared) else None)
     values = list(range(len(olds)))
-    assert edits.carried(values, -1) == [-1 if word is None else word for word in edits.old_words()]
+    assert edits.map_word_values(values, -1) == [-1 if word is None else word for word in edits.old_words()]
 
 
 @given(chains(1))
@@ -158,7 +158,7 @@ def test_the_changes_of_edits_make_them(chain):
     made = Edits.of(edits.old, edits.changes())
     is_same_by_chance = any(edits.old[slice(*old)] == edits.new[slice(*new)] for old, new in edits.gaps())
     assert made == edits or (is_same_by_chance and made.new == edits.new)
-    assert edits.changes_nothing == (edits.changes() == [])
+    assert edits.is_identity == (edits.changes() == [])
 
 
 @given(chains(1))
@@ -179,7 +179,7 @@ def test_changes_that_overlap_or_lie_outside_are_refused(changes):
 
 def test_edits_of_another_text_cannot_follow():
     with pytest.raises(ValueError, match="cannot follow"):
-        Edits.none("a").then(Edits.none("b"))
+        Edits.identity("a").compose(Edits.identity("b"))
 
 
 def test_a_long_line_takes_steps_in_proportion():

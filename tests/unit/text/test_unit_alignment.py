@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_cli.text.alignment import hard_links, merge_to_words
+from nmt_cli.text.alignment import hard_alignment, merge_to_words
 from nmt_cli.text.edits import Change, Edits, word_spans
 from nmt_cli.text.unit_alignment import Alignment
 
@@ -38,8 +38,8 @@ def test_units_make_the_words_that_pieces_make(case):
         [word_of(span, own) for span in units] for units, own in zip((found.source, found.target), words, strict=True)
     ]
     expected = merge_to_words(found.weights, numbers[0], numbers[1], (len(words[1]), len(words[0])))
-    np.testing.assert_allclose(found.between(*words), expected)
-    assert found.links(*words) == (hard_links(expected[:, :-1]) if words[0] else [])
+    np.testing.assert_allclose(found.word_weights(*words), expected)
+    assert found.links(*words) == (hard_alignment(expected[:, :-1]) if words[0] else [])
 
 
 @given(alignments())
@@ -62,7 +62,7 @@ def test_what_is_put_in_looks_at_itself_and_the_rest_at_what_it_looked_at():
     moved = found.moved(source.inverse(), target, shown)
     words = word_spans(source.old), word_spans(target.new)
     assert moved.links(*words) == [(0, 0), (1, 1), (2, 2)]
-    np.testing.assert_allclose(moved.between(*words), [[0.9, 0, 0.1, 0], [0, 1, 0, 0], [0.2, 0, 0.7, 0.1]])
+    np.testing.assert_allclose(moved.word_weights(*words), [[0.9, 0, 0.1, 0], [0, 1, 0, 0], [0.2, 0, 0.7, 0.1]])
     long = Alignment(found.source, found.target, None, (0, 1)).moved(source.inverse(), target, shown)
     assert long.links(*words) == [(0, 0), (1, 1), (2, 2)]
 
@@ -71,17 +71,17 @@ def test_a_stop_that_only_the_model_has_read_belongs_to_the_word_before_it():
     found = Alignment(((0, 1), (1, 3), (3, 4)), ((0, 1), (1, 2)), np.array([[0.2, 0.5, 0.3, 0], [0.6, 0.1, 0.3, 0]]))
     read = Edits.of("a b", [Change(3, 3, ".")])
     moved = found.moved(read.inverse(), Edits.of("xy", [Change(1, 2, "")]))
-    np.testing.assert_allclose(moved.between([(0, 1), (2, 3)], [(0, 1)]), [[0.4, 0.6, 0]])
+    np.testing.assert_allclose(moved.word_weights([(0, 1), (2, 3)], [(0, 1)]), [[0.4, 0.6, 0]])
 
 
 def test_a_comma_that_only_the_model_has_read_belongs_to_the_word_before_it():
     found = Alignment(((0, 1), (1, 2), (2, 4)), ((0, 1),), np.array([[0.1, 0.6, 0.3, 0.0]]))
     read = Edits.of("a b", [Change(1, 1, ",")])
-    moved = found.moved(read.inverse(), Edits.none("x"))
-    np.testing.assert_allclose(moved.between([(0, 1), (2, 3)], [(0, 1)]), [[0.7, 0.3, 0.0]])
+    moved = found.moved(read.inverse(), Edits.identity("x"))
+    np.testing.assert_allclose(moved.word_weights([(0, 1), (2, 3)], [(0, 1)]), [[0.7, 0.3, 0.0]])
 
 
 def test_empty_texts_have_no_links():
     found = Alignment((), (), np.zeros((0, 1)))
     assert found.links([], []) == []
-    assert found.between([(0, 1)], [(0, 1)]).tolist() == [[0, 0]]
+    assert found.word_weights([(0, 1)], [(0, 1)]).tolist() == [[0, 0]]

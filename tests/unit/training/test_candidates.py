@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.ops.cross_entropy import Candidates, cross_entropy
-from nmt_cli.training.candidates import DRAWN_SHARE, CandidateSampler, log_frequencies
+from nmt_cli.training.candidates import SAMPLED_SHARE, CandidateSampler, log_frequencies
 
 VOCAB_SIZE = 60
 COUNTS_V = torch.tensor([0] * 20 + [1] * 20 + [2] * 10 + [500] * 10)  # the last ten make more than 95 % of the text
@@ -27,13 +27,13 @@ def test_the_pieces_of_the_batch_and_the_frequent_ones_are_certain_and_some_othe
     found = CandidateSampler(COUNTS_V).draw(targets_N, noise_of(1))
     certain = {3, 41, *range(50, 60)}
     num_others = VOCAB_SIZE - len(certain)
-    num_drawn = math.ceil(DRAWN_SHARE * num_others)
+    num_drawn = math.ceil(SAMPLED_SHARE * num_others)
     pieces = found.pieces_C.tolist()
     assert set(pieces[: len(certain)]) == certain
     assert len(set(pieces)) == len(pieces) == len(certain) + num_drawn
     weights = [1.0] * len(certain) + [num_others / num_drawn] * num_drawn
     torch.testing.assert_close(found.log_weights_C.exp().tolist(), weights)
-    assert torch.equal(found.pieces_C[found.places_N], targets_N)
+    assert torch.equal(found.pieces_C[found.target_indices_N], targets_N)
 
 
 def test_the_seed_of_the_noise_decides_what_is_drawn():

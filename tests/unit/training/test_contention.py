@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli.system.console import begin
+from nmt_cli.system.console import reset
 from nmt_cli.system.processors import Usage
 from nmt_cli.training.contention import WINDOW_SECONDS, ContentionMonitor
 
@@ -11,8 +11,10 @@ class Machine:
     """A training with some threads on two processors, which computes and whose clocks go on."""
 
     def __init__(self, threads: int) -> None:
-        self.clock = self.own = self.everybody = 0.0
-        self.contention = ContentionMonitor(threads, 2, lambda: Usage(self.clock, self.own, self.everybody))
+        self.clock = self.process_seconds = self.total_seconds = 0.0
+        self.contention = ContentionMonitor(
+            threads, 2, lambda: Usage(self.clock, self.process_seconds, self.total_seconds)
+        )
         self._threads = threads
         self.train(speed=0.0, others=0.0, windows=0.0)
 
@@ -22,13 +24,13 @@ class Machine:
             self.contention.record(round(3.0 * speed), 3.0)
             self.clock += 3.0
             share = min(1.0, 2.0 / max(1.0, self._threads + others))  # threads that wait are busy too
-            self.own += 3.0 * share * self._threads
-            self.everybody += 3.0 * share * (self._threads + others)
+            self.process_seconds += 3.0 * share * self._threads
+            self.total_seconds += 3.0 * share * (self._threads + others)
 
 
 @pytest.fixture(autouse=True)
 def _new_command():
-    begin()
+    reset()
 
 
 def test_it_says_once_that_others_slow_two_threads_down_and_what_to_do(capsys):

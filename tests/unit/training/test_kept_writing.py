@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from nmt_cli.assembly.normalization import keep_profile
+from nmt_cli.assembly.normalization import write_text_profile
 from nmt_cli.config.loader import load_config
 from nmt_cli.experiment import Experiment
 
@@ -23,7 +23,7 @@ def test_digits_of_symbols_are_no_numbers_of_the_text(tmp_path):
     )
     (tmp_path / "run").mkdir()
     experiment = Experiment(tmp_path / "run")
-    keep_profile(experiment, load_config(path, ()))
+    write_text_profile(experiment, load_config(path, ()))
     text = json.loads(experiment.profile_path.read_text(encoding="utf-8"))
     assert "2" in text["kept_numbers"]
     assert text["rewritten_numbers"] == []

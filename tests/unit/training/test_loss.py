@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
 from nmt_cli.data.batch import make_batch
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.model.noise import Noise
+from nmt_cli.model.dropout import Noise
 from nmt_cli.training.loss import TranslationLoss, alignment_cross_entropy, coverage_penalty, evaluate_nll
 
 VOCAB_SIZE = 13
@@ -86,7 +86,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_alone():
         for source, target, links in zip(SOURCES, TARGETS, LINKS, strict=True):
             one = make_batch([source], [target], [links])
             memory = model.encode(one.source_BS, one.source_valid_BS)
-            decoded = model.decode(one.inputs_BT, memory, model.start(memory))
+            decoded = model.decode(one.inputs_BT, memory, model.initial_state(memory))
             logits_NV = model.logits(decoded.readout_BTR[0])
             total += F.cross_entropy(logits_NV, one.outputs_BT[0], label_smoothing=0.1, reduction="sum")
             nll += float(F.cross_entropy(logits_NV, one.outputs_BT[0], reduction="sum"))

@@ -35,25 +35,25 @@ def give_gradients(those, step):
 def test_the_warm_up_is_a_straight_line_to_the_peak(kind):
     schedule = Schedule(kind, peak=0.4, warmup_steps=10)
     for step in range(1, 10):
-        assert schedule.rate(step, done=0.0) == pytest.approx(0.4 * step / 10)
-    assert schedule.rate(10, done=0.0) == pytest.approx(0.4)
+        assert schedule.rate(step, progress=0.0) == pytest.approx(0.4 * step / 10)
+    assert schedule.rate(10, progress=0.0) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_without_a_warm_up_the_first_step_is_at_the_peak(kind):
-    assert Schedule(kind, peak=0.4).rate(1, done=0.0) == pytest.approx(0.4)
+    assert Schedule(kind, peak=0.4).rate(1, progress=0.0) == pytest.approx(0.4)
 
 
 def test_constant_and_plateau_stay_at_the_peak():
     for kind in ("constant", "plateau"):
-        assert Schedule(kind, peak=0.4, warmup_steps=3, final=0.1).rate(1000, done=0.9) == 0.4
+        assert Schedule(kind, peak=0.4, warmup_steps=3, final=0.1).rate(1000, progress=0.9) == 0.4
 
 
 def test_the_inverse_square_root_halves_when_the_steps_are_four_times_as_many():
     schedule = Schedule("inverse_sqrt", peak=0.4, warmup_steps=100)
-    assert schedule.rate(400, done=0.5) == pytest.approx(0.2)
-    assert schedule.rate(1600, done=0.9) == pytest.approx(0.1)
-    assert Schedule("inverse_sqrt", peak=0.4).rate(16, done=0.1) == pytest.approx(0.1)
+    assert schedule.rate(400, progress=0.5) == pytest.approx(0.2)
+    assert schedule.rate(1600, progress=0.9) == pytest.approx(0.1)
+    assert Schedule("inverse_sqrt", peak=0.4).rate(16, progress=0.1) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_the_inverse_square_root_halves_when_the_steps_are_four_times_as_many():
 )
 def test_linear_and_cosine_fall_from_the_peak_to_the_final_rate(kind, half, quarter):
     schedule = Schedule(kind, peak=0.4, final=0.1)
-    assert schedule.rate(7, done=0.0) == pytest.approx(0.4)
-    assert schedule.rate(7, done=0.25) == pytest.approx(quarter)
-    assert schedule.rate(7, done=0.5) == pytest.approx(half)
-    assert schedule.rate(7, done=1.0) == pytest.approx(0.1)
+    assert schedule.rate(7, progress=0.0) == pytest.approx(0.4)
+    assert schedule.rate(7, progress=0.25) == pytest.approx(quarter)
+    assert schedule.rate(7, progress=0.5) == pytest.approx(half)
+    assert schedule.rate(7, progress=1.0) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("kind", ["linear", "cosine"])

@@ -40,13 +40,13 @@ def sampler_of(*, bounds=(0, NUM_PAIRS), weights=(1.0,), batch_size=64, batch_ty
 
 
 def drawn(sampler, count, cursor=Cursor()):  # noqa: B008
-    return list(islice(sampler.from_cursor(cursor), count))
+    return list(islice(sampler.batches_from(cursor), count))
 
 
 def epoch_of(sampler, epoch=0):
     """All batches of an epoch."""
     batches = []
-    for one in sampler.from_cursor(Cursor(epoch)):
+    for one in sampler.batches_from(Cursor(epoch)):
         batches.append(one)
         if one.next.epoch > epoch:
             return batches
@@ -197,7 +197,7 @@ def test_the_number_of_batches_an_epoch_is_about_right(batch_type, batch_size, m
     """About: a budget of tokens is never quite filled, and the last batch of a pool even less, so pools are large."""
     monkeypatch.setattr(sampler_module, "BATCHES_IN_POOL", 100)
     sampler = sampler_of(bounds=(0, 100, NUM_PAIRS), weights=(2.0, 0.5), batch_type=batch_type, batch_size=batch_size)
-    assert sampler.batches_an_epoch() == pytest.approx(len(epoch_of(sampler)), rel=0.2)
+    assert sampler.batches_per_epoch() == pytest.approx(len(epoch_of(sampler)), rel=0.2)
 
 
 def test_a_corpus_of_which_no_pair_would_come_is_refused():

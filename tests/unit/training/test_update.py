@@ -14,7 +14,7 @@ from nmt_cli.ops import native
 from nmt_cli.system.distributed import World
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.state import TrainingState
-from nmt_cli.training.update import Backward, BatchLoader, GradientAccumulator, LocalBatch, MicroBatch, Objective
+from nmt_cli.training.update import BackwardPass, BatchLoader, GradientAccumulator, LocalBatch, MicroBatch, Objective
 
 DEFAULT = ("conditional", "additive", "gru", True)
 LOSS = TranslationLoss(label_smoothing=0.1, coverage_weight=0.3, alignment_weight=0.5)
@@ -44,10 +44,10 @@ class Sampler:
     def __init__(self):
         self.sampled = []
 
-    def batches_an_epoch(self):
+    def batches_per_epoch(self):
         return 10.0
 
-    def from_cursor(self, cursor):
+    def batches_from(self, cursor):
         for batch in range(cursor.batch, 10):
             self.sampled.append(batch)
             yield SampledBatch(np.array([batch]), Cursor(0, 0, batch + 1), batch / 10)
@@ -71,7 +71,7 @@ def test_the_next_batch_is_made_ahead_on_a_device_and_when_it_is_asked_for_on_a_
         loader.begin(TrainingState())
         next(loader)
         made.clear()
-        loader.prepare()
+        loader.prefetch()
         assert made == ahead
         assert int(next(loader).sampled.pairs[0]) == 1
         assert made == [(1, 2)]
@@ -81,7 +81,7 @@ def test_what_was_made_ahead_is_forgotten_when_a_training_goes_back():
     loader, made = loader_on("meta")
     loader.begin(TrainingState(step=3, batch=3))
     next(loader)
-    loader.prepare()
+    loader.prefetch()
     loader.begin(TrainingState(step=1, batch=1))
     assert int(next(loader).sampled.pairs[0]) == 1
     assert made[-1] == (1, 2)
@@ -91,10 +91,10 @@ def test_what_was_made_ahead_is_forgotten_when_a_training_goes_back():
 def test_on_a_device_the_host_waits_for_nothing(kind):
     """Fails if the positions that count are picked by a mask, whose size the host asks for."""
     model, batch = tiny_model(kind, dropout=0.3), batch_of(1)
-    backward = Backward(Objective(model, LOSS), World())
+    backward = BackwardPass(Objective(model, LOSS), World())
     backward._fixed_shapes = True  # as on a device
     with NoHostWaits() as waits:
-        backward.clear()
+        backward.zero_grad()
         backward(MicroBatch(batch, 9, seed=1))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     assert waits.num_operations
@@ -103,7 +103,7 @@ def test_on_a_device_the_host_waits_for_nothing(kind):
 def test_parts_of_a_batch_add_up_to_its_gradient():
     """With the noise of each part; the loss is divided by the target pieces of the whole batch."""
     model, batch = tiny_model(DEFAULT), batch_of(1)
-    accumulator = GradientAccumulator(Backward(Objective(model, LOSS), World()), World(), seed=1)
+    accumulator = GradientAccumulator(BackwardPass(Objective(model, LOSS), World()), World(), seed=1)
     local = LocalBatch(SampledBatch(np.arange(3), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
     found = []
     for accumulate in (1, 3):

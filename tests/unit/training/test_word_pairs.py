@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from nmt_cli.training import word_pairs
-from nmt_cli.training.word_pairs import NOWHERE, NUM_ITERATIONS, WordPair, learn_word_pairs
+from nmt_cli.training.word_pairs import NULL_INDEX, NUM_ITERATIONS, WordPair, learn_word_pairs
 
 DICTIONARY = {"dog": "chien", "cat": "chat", "sees": "voit", "eats": "mange", "Tom": "Tom", "Anna": "Anna"}
 
@@ -51,8 +51,8 @@ def test_links_are_those_of_the_slow_model(seed):
     sources, targets = zip(*sentences(40, seed), strict=True)
     # Noise, or no two probabilities are close.
     targets = [tuple(chance.sample(target, len(target))) + ("x",) * (chance.random() < 0.2) for target in targets]
-    assert word_pairs._most_likely(sources, targets) == slowly_linked(sources, targets)
-    assert NOWHERE in {place for places in slowly_linked(targets, sources) for place in places}
+    assert word_pairs._viterbi_alignments(sources, targets) == slowly_linked(sources, targets)
+    assert NULL_INDEX in {place for places in slowly_linked(targets, sources) for place in places}
 
 
 def test_words_get_their_translations():
@@ -93,7 +93,7 @@ def test_a_unit_is_closed_and_stands_together():
     assert units("a b", "A x B", [0, 0, 1], [0, 2]) == [(("a",), ("A", "x")), (("b",), ("B",))]
     assert units("a b", "A B A", [0, 1, 0], [0, 1]) == [(("b",), ("B",))]  # A stands apart
     assert units("a b", "A B", [0, 0], [0, 1]) == []  # two on either side
-    assert units("a", "A", [NOWHERE], [0]) == []  # a link of one direction alone
+    assert units("a", "A", [NULL_INDEX], [0]) == []  # a link of one direction alone
     assert units("a", "A B C D", [0, 0, 0, 0], [0]) == []  # too long
 
 

@@ -13,7 +13,7 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.results import Part, PartTranslation
-from nmt_cli.translation.rows import MULTIPLE
+from nmt_cli.translation.rows import PADDING_MULTIPLE
 from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 200
@@ -42,7 +42,7 @@ def pairs(count, seed=2):
 
 def observed(models, some):
     batch = make_batch([source for source, _ in some], [target for _, target in some])
-    sources = pad_sources([source for source, _ in some], multiple=MULTIPLE)
+    sources = pad_sources([source for source, _ in some], multiple=PADDING_MULTIPLE)
     return sources, batch, models.observe(sources, batch.inputs_BT, batch.outputs_BT)
 
 
@@ -77,7 +77,7 @@ def test_predictions_are_those_of_the_whole_distribution(num_models):
     mean = 0.0
     for one in models:
         memory = one.encode(*sources)
-        readout = one.decode(batch.inputs_BT, memory, one.start(memory)).readout_BTR
+        readout = one.decode(batch.inputs_BT, memory, one.initial_state(memory)).readout_BTR
         mean = mean + F.softmax(one.logits(readout.flatten(0, 1)).double(), dim=-1) / num_models
     entropies = -(mean * mean.log()).sum(dim=-1).view_as(valid)
     assert torch.allclose(found.entropies_BT[valid].double(), entropies[valid], atol=1e-4)

@@ -13,9 +13,9 @@ import pytest
 from pool_tasks import build_upper
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.workers import Threads, Zygote
+from nmt_cli.system.workers import ThreadLauncher, ZygoteLauncher
 from nmt_cli.translation import line_tasks
-from nmt_cli.translation.line_tasks import LinePool, LineTask, Window, numbered, translated
+from nmt_cli.translation.line_tasks import LinePool, LineTask, Window, number_windows, translate_windows
 from nmt_cli.translation.pool import Pool, WorkersDied
 from nmt_cli.translation.windows import WINDOW_SIZE
 
@@ -33,16 +33,21 @@ def windows_of(seed: int, num_windows: int, most: int) -> list[tuple[list[bytes]
 
 
 def expected(windows, first: int = 0) -> list[bytes]:
-    numbered = [(line, prefixes[n] if prefixes else "") for lines, prefixes in windows for n, line in enumerate(lines)]
-    return [b"%d %s%s\n" % (n, prefix.encode(), line.upper()) for n, (line, prefix) in enumerate(numbered, start=first)]
+    number_windows = [
+        (line, prefixes[n] if prefixes else "") for lines, prefixes in windows for n, line in enumerate(lines)
+    ]
+    return [
+        b"%d %s%s\n" % (n, prefix.encode(), line.upper())
+        for n, (line, prefix) in enumerate(number_windows, start=first)
+    ]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("launcher", [Threads, Zygote])
+@pytest.mark.parametrize("launcher", [ThreadLauncher, ZygoteLauncher])
 def test_every_line_comes_out_in_its_place_with_its_number_and_its_prefix(launcher, workers: int):
     windows = windows_of(workers, num_windows=7, most=200)
     with Pool(launcher(build_upper), workers=workers) as pool:
-        found = [result.outputs for result in translated(pool, numbered(windows, 3), workers=workers)]
+        found = [result.outputs for result in translate_windows(pool, number_windows(windows, 3), workers=workers)]
     assert [len(outputs) for outputs in found] == [len(lines) for lines, _ in windows]
     assert [output for outputs in found for output in outputs] == expected(windows, 3)
 
@@ -50,22 +55,26 @@ def test_every_line_comes_out_in_its_place_with_its_number_and_its_prefix(launch
 def test_what_is_counted_is_the_sum(monkeypatch):
     monkeypatch.setattr(line_tasks, "CHUNK_LINES", 20)
     windows = windows_of(5, num_windows=3, most=100)
-    with Pool(Threads(build_upper), workers=2) as pool:
-        counted = [result.counts.lines for result in translated(pool, numbered(windows), workers=2)]
+    with Pool(ThreadLauncher(build_upper), workers=2) as pool:
+        counted = [result.counts.lines for result in translate_windows(pool, number_windows(windows), workers=2)]
     assert counted == [len(lines) for lines, _ in windows]
 
 
 def test_a_line_that_kills_every_worker_is_named(tmp_path: Path):
     lines = [b"a", b"b", b"kill", *[b"c"] * 50]
-    with Pool(Zygote(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 worker"):
-        list(translated(pool, [Window([b"a"] * 10), Window(lines, 10)], workers=2))
+    with Pool(ZygoteLauncher(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 worker"):
+        list(translate_windows(pool, [Window([b"a"] * 10), Window(lines, 10)], workers=2))
 
 
 def test_a_worker_that_dies_once_changes_nothing(tmp_path: Path):
     windows = windows_of(7, num_windows=4, most=100)
     windows[1][0][3] = b"die:%s" % str(tmp_path / "died").encode()
-    with Pool(Zygote(build_upper), workers=2) as pool:
-        found = [output for result in translated(pool, numbered(windows), workers=2) for output in result.outputs]
+    with Pool(ZygoteLauncher(build_upper), workers=2) as pool:
+        found = [
+            output
+            for result in translate_windows(pool, number_windows(windows), workers=2)
+            for output in result.outputs
+        ]
     assert found == expected(windows)
 
 
@@ -74,8 +83,8 @@ def test_an_error_of_the_input_comes_after_what_was_read_before_it():
         yield Window([b"a"])
         raise InputError("the file ends here")
 
-    with Pool(Threads(build_upper), workers=1) as pool:
-        results = translated(pool, windows(), workers=1)
+    with Pool(ThreadLauncher(build_upper), workers=1) as pool:
+        results = translate_windows(pool, windows(), workers=1)
         assert next(results).outputs == (b"0 A\n",)
         with pytest.raises(InputError, match="ends here"):
             next(results)
@@ -90,15 +99,15 @@ def test_a_window_is_written_while_the_input_waits():
         assert answered.wait(30)
         yield Window([b"b"], 1)
 
-    with Pool(Threads(build_upper), workers=2) as pool:
-        for result in translated(pool, windows(), workers=2):
+    with Pool(ThreadLauncher(build_upper), workers=2) as pool:
+        for result in translate_windows(pool, windows(), workers=2):
             answered.set()
             assert len(result.outputs) == 1
 
 
 def test_no_more_is_read_than_a_few_windows_ahead(monkeypatch):
     """A file of any size takes the memory of a few windows. Fails if the reading thread does not wait."""
-    monkeypatch.setattr(line_tasks, "AHEAD_BYTES", 3 * line_tasks.LINE_BYTES)
+    monkeypatch.setattr(line_tasks, "MAX_PREFETCHED_BYTES", 3 * line_tasks.LINE_OVERHEAD_BYTES)
     read = []
 
     def windows():
@@ -106,8 +115,8 @@ def test_no_more_is_read_than_a_few_windows_ahead(monkeypatch):
             read.append(number)
             yield Window([b"a"])
 
-    with Pool(Threads(build_upper), workers=1) as pool:
-        results = translated(pool, windows(), workers=1)
+    with Pool(ThreadLauncher(build_upper), workers=1) as pool:
+        results = translate_windows(pool, windows(), workers=1)
         next(results)
         threading.Event().wait(0.2)
         assert len(read) <= 5
@@ -124,12 +133,12 @@ def test_while_all_workers_have_enough_the_lines_that_come_gather_to_larger_chun
 
     def windows():
         for number in range(50):
-            assert number <= line_tasks.CHUNKS_A_WORKER * workers or stop.exists()
+            assert number <= line_tasks.CHUNKS_PER_WORKER * workers or stop.exists()
             yield Window([b"wait:%s" % str(stop).encode()], number)
 
-    with Pool(Threads(build_upper), workers=workers) as pool:
+    with Pool(ThreadLauncher(build_upper), workers=workers) as pool:
         threading.Timer(0.2, stop.touch).start()
-        assert len(list(translated(pool, windows(), workers=workers))) == 50
+        assert len(list(translate_windows(pool, windows(), workers=workers))) == 50
 
 
 def test_few_lines_are_cut_for_all_workers_and_many_into_large_chunks():
@@ -145,7 +154,7 @@ def test_few_lines_are_cut_for_all_workers_and_many_into_large_chunks():
 
     for workers, lines, expected in ((2, 60, 16), (2, 4096, 512), (64, 4096, 22), (64, 200_000, 512)):
         pool = Recording()
-        line_tasks._Ahead(pool, workers, ())._handed_over(Window([b"a"] * lines))
+        line_tasks._Prefetcher(pool, workers, ())._submit_window(Window([b"a"] * lines))
         assert max(pool.sizes) == expected
 
 
@@ -193,11 +202,11 @@ class FakeTicket:
 def test_no_worker_waits_while_there_are_lines_and_chunks_become_large(workers: int):
     """Fails if the windows that are read ahead, or the chunks of one, do not follow from the number of workers."""
     pool, left, given = FakePool(workers), 400_000, deque()
-    ahead = line_tasks._Ahead(pool, workers, ())
+    ahead = line_tasks._Prefetcher(pool, workers, ())
     while True:
         while left and ahead._has_room():
             number = min(WINDOW_SIZE, left)
-            given.append(ahead._handed_over(Window([b""] * number)))
+            given.append(ahead._submit_window(Window([b""] * number)))
             left -= number
         pool.start()
         assert not left or not pool.free
@@ -205,7 +214,7 @@ def test_no_worker_waits_while_there_are_lines_and_chunks_become_large(workers: 
             break
         pool.finish_one()
         while given and all(ticket.is_done for ticket in given[0].tickets):
-            ahead.forget(given.popleft())
+            ahead.release(given.popleft())
     assert sum(pool.sizes) == 400_000
     assert max(pool.sizes) >= 250
     assert 400_000 / pool.now > 0.9 * workers
@@ -213,18 +222,18 @@ def test_no_worker_waits_while_there_are_lines_and_chunks_become_large(workers: 
 
 def test_a_task_is_the_sum_of_its_lines():
     task = LineTask((b"a", b"b", b"c"), (4, 2, 9), ("x", "", "y"))
-    assert task.alone() == [
+    assert task.subtasks() == [
         LineTask((b"a",), (4,), ("x",)),
         LineTask((b"b",), (2,), ("",)),
         LineTask((b"c",), (9,), ("y",)),
     ]
-    assert [one.prefixes for one in task._replace(prefixes=()).alone()] == [(), (), ()]
+    assert [one.prefixes for one in task._replace(prefixes=()).subtasks()] == [(), (), ()]
 
 
 def test_texts_follow_those_before_and_have_options_of_their_own():
     """Samples belong to the number of a line. Fails if each list of texts begins anew."""
-    with Pool(Threads(build_upper), workers=2) as pool:
+    with Pool(ThreadLauncher(build_upper), workers=2) as pool:
         lines = LinePool(pool, 2)
-        assert list(lines.of_texts(["a", "b"])) == [b"0 A\n", b"1 B\n"]
-        assert list(lines.of_texts(["c"], {"mark": "!"})) == [b"2 C!\n"]
+        assert list(lines.translate_lines(["a", "b"])) == [b"0 A\n", b"1 B\n"]
+        assert list(lines.translate_lines(["c"], {"mark": "!"})) == [b"2 C!\n"]
         assert lines.counts.lines == 3

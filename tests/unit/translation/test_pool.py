@@ -30,20 +30,20 @@ from pool_tasks import (
 
 from nmt_cli.system import workers
 from nmt_cli.system.errors import InputError, NmtError
-from nmt_cli.system.workers import Threads, Zygote
-from nmt_cli.translation.pool import Cancelled, Pool, WorkersDied
+from nmt_cli.system.workers import ThreadLauncher, ZygoteLauncher
+from nmt_cli.translation.pool import Pool, TaskCancelled, WorkersDied
 
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.fixture(params=[Threads, Zygote])
+@pytest.fixture(params=[ThreadLauncher, ZygoteLauncher])
 def launcher(request):
     return request.param(build)
 
 
 @pytest.fixture
 def zygote():
-    return Zygote(build)
+    return ZygoteLauncher(build)
 
 
 def says(*words: str) -> Say:
@@ -87,7 +87,7 @@ def test_a_failure_is_that_of_its_task_alone(launcher):
 
 
 def test_a_model_that_cannot_be_loaded_is_an_error_of_every_task():
-    for launcher in (Threads(build_nothing), Zygote(build_nothing)):
+    for launcher in (ThreadLauncher(build_nothing), ZygoteLauncher(build_nothing)):
         pool = Pool(launcher, workers=2)
         for _ in range(3):  # the first is accepted; the others may find that the pool has ended
             with pytest.raises(InputError, match="there is no such model"):
@@ -101,7 +101,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_of_every_task():
 def test_a_zygote_that_ends_by_itself_is_an_error():
     with (
         pytest.raises(NmtError, match="crashes, probably because memory is short"),
-        Pool(Zygote(build_and_die), workers=1) as pool,
+        Pool(ZygoteLauncher(build_and_die), workers=1) as pool,
     ):
         pool.submit(says("a")).result(30)
 
@@ -140,7 +140,7 @@ def test_what_kills_every_worker_is_named_and_the_rest_is_done(zygote):
 
 def test_tasks_that_were_done_beside_the_one_that_kills_are_not_blamed(tmp_path: Path):
     """The worker does all of them at once. Fails if they are done together again after it has died."""
-    with Pool(Zygote(build_together), workers=1, ahead=(9,)) as pool:
+    with Pool(ZygoteLauncher(build_together), workers=1, prefetch_counts=(9,)) as pool:
         stop = tmp_path / "stop"
         first = pool.submit(says(f"wait:{stop}"))
         tickets = [pool.submit(says(word)) for word in ("a", "b", "kill", "c", "d")]
@@ -154,7 +154,7 @@ def test_tasks_that_were_done_beside_the_one_that_kills_are_not_blamed(tmp_path:
 
 def test_each_priority_has_its_own_number_of_tasks_that_a_worker_has(zygote, tmp_path: Path):
     stop = tmp_path / "stop"
-    with Pool(zygote, workers=1, ahead=(3, 1)) as pool:
+    with Pool(zygote, workers=1, prefetch_counts=(3, 1)) as pool:
         tickets = [pool.submit(says(f"wait:{stop}"), priority=number % 2) for number in range(12)]
         wait_for(lambda: pool.status()[1:3] == (8, 4))
         stop.touch()
@@ -162,7 +162,7 @@ def test_each_priority_has_its_own_number_of_tasks_that_a_worker_has(zygote, tmp
 
 
 def test_after_a_death_the_next_worker_shows_whether_it_works_though_nobody_asks(zygote):
-    with Pool(zygote, workers=2, probe=says("probe"), pauses=(0.0,)) as pool:
+    with Pool(zygote, workers=2, probe=says("probe"), restart_delays=(0.0,)) as pool:
         assert pool.submit(says("a")).result(30) == ["A"]
         for pid in pids(pool):
             os.kill(pid, 9)
@@ -174,7 +174,11 @@ def test_a_pool_whose_workers_keep_dying_gives_up(zygote):
     """Each of them dies when it shows whether it works: five in a row, the first killed here."""
     lost: list[int] = []
     pool = Pool(
-        zygote, workers=1, probe=says("kill"), pauses=(0.0,) * 4, lost=lambda _: lost.append(pool.status().deaths)
+        zygote,
+        workers=1,
+        probe=says("kill"),
+        restart_delays=(0.0,) * 4,
+        lost=lambda _: lost.append(pool.status().deaths),
     )
     assert pool.submit(says("a")).result(30) == ["A"]
     for pid in pids(pool):
@@ -217,11 +221,11 @@ def test_a_worker_that_dies_before_it_tells_its_state_is_not_waited_for(zygote, 
         assert ticket.result(30) == ["WAIT"]
 
 
-@pytest.mark.parametrize("kind", [Threads, Zygote])
+@pytest.mark.parametrize("kind", [ThreadLauncher, ZygoteLauncher])
 def test_questions_about_the_state_do_not_stop_large_tasks_and_results(kind):
     """The worker writes a result, the pool a task, and both wait for a reader: the one that is asked for the state."""
     has_ended = threading.Event()
-    with Pool(kind(build_big), workers=1, ahead=(4,)) as pool, ThreadPoolExecutor(1) as other:
+    with Pool(kind(build_big), workers=1, prefetch_counts=(4,)) as pool, ThreadPoolExecutor(1) as other:
 
         def ask() -> None:
             while not has_ended.is_set():
@@ -237,7 +241,7 @@ def test_questions_about_the_state_do_not_stop_large_tasks_and_results(kind):
 
 
 def test_where_no_further_process_can_be_started_those_that_there_are_go_on(capsys):
-    with Pool(Zygote(build_with_one_fork), workers=3) as pool:
+    with Pool(ZygoteLauncher(build_with_one_fork), workers=3) as pool:
         assert pool.submit(says("a")).result(30) == ["A"]
         tickets = [pool.submit(says("b")) for _ in range(50)]
         assert all(ticket.result(30) == ["B"] for ticket in tickets)
@@ -250,7 +254,7 @@ def test_where_no_further_process_can_be_started_those_that_there_are_go_on(caps
 
 def test_a_file_that_is_missing_is_named(capsys):
     with (
-        Pool(Zygote(build_unreadable), workers=1) as pool,
+        Pool(ZygoteLauncher(build_unreadable), workers=1) as pool,
         pytest.raises(NmtError, match=r"^model\.safetensors: cannot be read: No such file or directory"),
     ):
         pool.submit(says("a")).result(30)
@@ -258,7 +262,7 @@ def test_a_file_that_is_missing_is_named(capsys):
 
 
 def test_an_end_does_not_wait_for_what_is_being_loaded(tmp_path):
-    zygote = Zygote(partial(build_endless, str(tmp_path / "loading")))
+    zygote = ZygoteLauncher(partial(build_endless, str(tmp_path / "loading")))
     pool = Pool(zygote, workers=1)
     ticket = pool.submit(says("a"))
     wait_for((tmp_path / "loading").exists)
@@ -268,10 +272,10 @@ def test_an_end_does_not_wait_for_what_is_being_loaded(tmp_path):
 
 
 def test_a_zygote_that_is_closed_starts_no_other():
-    zygote = Zygote(build_version)
+    zygote = ZygoteLauncher(build_version)
     zygote.start().kill()
     zygote.close()
-    for call in (zygote.start, lambda: zygote.renew("second")):
+    for call in (zygote.start, lambda: zygote.reload("second")):
         with pytest.raises(NmtError, match="the worker processes have ended"):
             call()
     assert zygote._process is not None
@@ -280,7 +284,9 @@ def test_a_zygote_that_is_closed_starts_no_other():
 
 def test_workers_that_have_worked_and_die_together_are_one_failure(tmp_path):
     stop = tmp_path / "stop"
-    with Pool(Zygote(build), workers=6, ahead=(1,), probe=says("probe"), pauses=(0.0, 0.0)) as pool:
+    with Pool(
+        ZygoteLauncher(build), workers=6, prefetch_counts=(1,), probe=says("probe"), restart_delays=(0.0, 0.0)
+    ) as pool:
         for last in (stop, tmp_path / "other"):
             tickets = [pool.submit(says(f"wait:{last}")) for _ in range(6)]
             wait_for(lambda tickets=tickets: all(ticket.has_begun for ticket in tickets))
@@ -294,7 +300,9 @@ def test_workers_that_have_worked_and_die_together_are_one_failure(tmp_path):
 
 def test_a_probe_that_fails_is_a_worker_that_does_not_work():
     lost = []
-    with Pool(Zygote(build), workers=1, probe=says("fail"), pauses=(0.0, 0.0), lost=lambda _: lost.append(1)) as pool:
+    with Pool(
+        ZygoteLauncher(build), workers=1, probe=says("fail"), restart_delays=(0.0, 0.0), lost=lambda _: lost.append(1)
+    ) as pool:
         with pytest.raises(NmtError, match="crash before they have done anything"):
             pool.submit(says("kill")).result(30)
         assert lost
@@ -304,7 +312,7 @@ def test_where_nobody_reads_the_messages_any_more_the_pool_goes_on(monkeypatch):
     """Standard error is a pipe without a reader: the loss of a worker cannot be told."""
     reading, writing = os.pipe()
     os.close(reading)
-    with Pool(Zygote(build), workers=1) as pool, os.fdopen(writing, "w") as broken:
+    with Pool(ZygoteLauncher(build), workers=1) as pool, os.fdopen(writing, "w") as broken:
         assert pool.submit(says("a")).result(30) == ["A"]
         monkeypatch.setattr(sys, "stderr", broken)
         os.kill(*pids(pool), signal.SIGKILL)
@@ -314,29 +322,29 @@ def test_where_nobody_reads_the_messages_any_more_the_pool_goes_on(monkeypatch):
             broken.close()
 
 
-@pytest.mark.parametrize("kind", [Threads, Zygote])
+@pytest.mark.parametrize("kind", [ThreadLauncher, ZygoteLauncher])
 def test_what_is_loaded_anew_is_for_later_workers(kind):
     """Those of before go on with what they have; where it cannot be loaded, later ones have that too."""
     launcher = kind(build_version)
     with Pool(launcher, workers=1) as old:
         assert old.submit(says("a")).result(30) == "first"
-        launcher.renew("second")
+        launcher.reload("second")
         for _ in range(2):
             new = Pool(launcher, workers=1)
             assert new.submit(says("a")).result(30) == "second"
             new.end(drain=True)
             with pytest.raises(InputError, match="there is no such version"):
-                launcher.renew("bad")
+                launcher.reload("bad")
         assert old.submit(says("a")).result(30) == "first"
 
 
-@pytest.mark.parametrize("kind", [Threads, Zygote])
+@pytest.mark.parametrize("kind", [ThreadLauncher, ZygoteLauncher])
 def test_a_pool_that_is_limited_starts_no_worker_that_would_have_loaded_something_else(kind):
     launcher = kind(build_version)
     with Pool(launcher, workers=4) as pool:
         assert pool.submit(says("a")).result(30) == "first"
         pool.limit_workers(1)
-        launcher.renew("second")
+        launcher.reload("second")
         tickets = [pool.submit(says("a")) for _ in range(200)]
         assert {ticket.result(30) for ticket in tickets} == {"first"}
         pool.limit_workers(4)
@@ -358,19 +366,19 @@ def test_a_process_that_was_started_ahead_becomes_the_next_zygote():
     """The tests have torch, so another library stands for it."""
     assert "this" not in sys.modules
     workers.start_ahead("torch")
-    assert not workers._ahead
+    assert not workers._started_ahead
     workers.start_ahead("this")
     workers.start_ahead("this")
-    (started,) = workers._ahead
-    with Pool(Zygote(build), workers=1) as pool:
+    (started,) = workers._started_ahead
+    with Pool(ZygoteLauncher(build), workers=1) as pool:
         assert pool._launcher._process is started.process
-        assert not workers._ahead
+        assert not workers._started_ahead
         assert pool.submit(says("a")).result(30) == ["A"]
 
 
 def test_a_process_that_was_started_ahead_for_nothing_ends_with_the_command():
     workers.start_ahead("this")
-    (started,) = workers._ahead
+    (started,) = workers._started_ahead
     assert is_alive(started.process.pid)
     workers.end_ahead()
     assert not is_alive(started.process.pid)
@@ -398,7 +406,7 @@ def test_cancelled_in_every_state_a_ticket_is_settled_once(launcher, tmp_path: P
             ticket.on_settled(lambda one: settled.append(one.number))
             ticket.cancel()
             ticket.cancel()
-            with pytest.raises(Cancelled):
+            with pytest.raises(TaskCancelled):
                 ticket.result(30)
         stop.touch()
         assert last.result(30) == ["C"]
@@ -431,7 +439,7 @@ def test_closed_at_once_a_pool_cancels_what_is_left_and_its_processes_are_gone(z
     left = [*pids(pool), zygote._process.pid]
     pool.close()
     for ticket in tickets:
-        with pytest.raises(Cancelled):
+        with pytest.raises(TaskCancelled):
             ticket.result(0)
     wait_for(lambda: not any(map(is_alive, left)))
     with pytest.raises(NmtError, match="have ended"):
@@ -440,7 +448,7 @@ def test_closed_at_once_a_pool_cancels_what_is_left_and_its_processes_are_gone(z
 
 def test_closed_at_once_a_pool_waits_for_the_threads_that_work(tmp_path: Path):
     """A process that ended while a thread was in torch was aborted."""
-    pool = Pool(Threads(build), workers=2)
+    pool = Pool(ThreadLauncher(build), workers=2)
     for _ in range(2):
         pool.submit(says(f"wait:{tmp_path / 'never'}"))
     wait_for(lambda: pool.status().assigned == 2)
@@ -454,9 +462,9 @@ def test_workers_end_with_their_parent(tmp_path: Path):
 import sys
 sys.path[:] = {[str(Path(__file__).parents[2]), *sys.path]!r}
 from pool_tasks import Say, build
-from nmt_cli.system.workers import Zygote
+from nmt_cli.system.workers import ZygoteLauncher
 from nmt_cli.translation.pool import Pool
-zygote = Zygote(build)
+zygote = ZygoteLauncher(build)
 pool = Pool(zygote, workers=2)
 tickets = [pool.submit(Say((f"wait:{tmp_path}/never",))) for _ in range(4)]
 while len(pool._members) < 2 or not all(member.has_begun for member in list(pool._members.values())): pass
@@ -479,7 +487,7 @@ def test_any_sequence_of_submissions_cancellations_and_deaths_settles_every_tick
     """The slow truth is the word itself: a ticket gives it, or was cancelled."""
     random_ = random.Random(seed)
     settled: dict[int, int] = {}
-    with Pool(Zygote(build), workers=random_.randint(1, 3)) as pool:
+    with Pool(ZygoteLauncher(build), workers=random_.randint(1, 3)) as pool:
         tickets, cancelled = [], set()
         for number in range(60):
             match random_.choice("ssssck"):
@@ -499,6 +507,6 @@ def test_any_sequence_of_submissions_cancellations_and_deaths_settles_every_tick
         for ticket, words in tickets:
             try:
                 assert ticket.result(30) == words
-            except Cancelled:
+            except TaskCancelled:
                 assert ticket.number in cancelled
     assert settled == {ticket.number: 1 for ticket, _ in tickets}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt_cli.ops.matmul import MOST_ROWS, can_pack, linear
+from nmt_cli.ops.matmul import MAX_STEP_ROWS, can_pack, linear
 from nmt_cli.translation import precision
 from nmt_cli.translation.precision import Bf16Product, Fp32Product, Int8Product
 
@@ -11,7 +11,7 @@ from nmt_cli.translation.precision import Bf16Product, Fp32Product, Int8Product
 @torch.no_grad()
 @pytest.mark.skipif(not can_pack(torch.ones(16, 16)), reason="this build of torch has no oneDNN")
 @pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("shape", [(1,), (7,), (2, 33), (MOST_ROWS + 5,)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 33), (MAX_STEP_ROWS + 5,)])
 def test_another_layout_changes_no_bit(shape, with_bias):
     generator = torch.Generator().manual_seed(1)
     weight_IO, inputs = torch.randn(256, 999, generator=generator), torch.randn(*shape, 256, generator=generator)
@@ -56,7 +56,7 @@ def test_int8_scales_are_those_of_a_row_and_of_a_column():
 @pytest.mark.parametrize("inputs_size", [64, 1040, 1041, 3001])
 @pytest.mark.parametrize("has_instructions", [True, False])
 def test_int8_numbers_are_added_up_exactly(monkeypatch, has_instructions: bool, inputs_size: int, lowest: int):
-    monkeypatch.setattr(precision, "multiplies_int8", lambda: has_instructions)
+    monkeypatch.setattr(precision, "has_fast_int8", lambda: has_instructions)
     generator = torch.Generator().manual_seed(3)
     weight_IO = torch.randint(lowest, 128, (inputs_size, 80), generator=generator)
     inputs_NI = torch.randint(lowest, 128, (35, inputs_size), generator=generator)

@@ -9,9 +9,9 @@ from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.tokenizer import BOS, Tokenizer, train_tokenizer
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.search.constraints import FREE
+from nmt_cli.search.constraints import ACCEPTING
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
-from nmt_cli.translation.rows import MULTIPLE
+from nmt_cli.translation.rows import PADDING_MULTIPLE
 from nmt_cli.translation.step_model import TrainedModels
 
 
@@ -27,10 +27,10 @@ def test_a_beginning_that_is_read_gives_the_state_and_score_of_its_steps(recurre
     trained = TrainedModels(models, device=torch.device("cpu"))
     beginnings = [(BOS, 5, 9, 7), (BOS,), (BOS, 8), (BOS, 5, 5, 5, 6, 7)]
     sources = [list(range(4, 4 + length)) for length in (3, 9, 5, 1)]
-    read = trained.force_prefix(beginnings, trained.start(pad_sources(sources, multiple=MULTIPLE), 1))
+    read = trained.force_prefix(beginnings, trained.start(pad_sources(sources, multiple=PADDING_MULTIPLE), 1))
     after = trained.step(torch.tensor([ids[-1] for ids in beginnings]), read.state)
     for row, (ids, source) in enumerate(zip(beginnings, sources, strict=True)):
-        state, total, weights = trained.start(pad_sources([source], multiple=MULTIPLE), 1), 0.0, []
+        state, total, weights = trained.start(pad_sources([source], multiple=PADDING_MULTIPLE), 1), 0.0, []
         for piece, following in zip(ids, (*ids[1:], None), strict=True):
             step = trained.step(torch.tensor([piece]), state)
             state = step.state
@@ -60,22 +60,22 @@ def test_every_way_through_an_opening_spells_the_prefix_and_more(index: PieceInd
     waiting, ways = [(0, prefix.head)], []
     while waiting and len(ways) < 300:
         state, ids = waiting.pop()
-        if state == FREE:
+        if state == ACCEPTING:
             ways.append(ids)
             continue
-        assert prefix.opening[state], "a dead end"
-        waiting.extend((after, (*ids, piece)) for piece, after in prefix.opening[state].items())
+        assert prefix.automaton[state], "a dead end"
+        waiting.extend((after, (*ids, piece)) for piece, after in prefix.automaton[state].items())
     assert ways
     for ids in ways:
-        spelt = index.tokenizer.decode(ids)
-        assert spelt.startswith(text)
-        assert prefix.spelt(ids, index)[0] == spelt
+        decode_spans = index.tokenizer.decode(ids)
+        assert decode_spans.startswith(text)
+        assert prefix.decode_spans(ids, index)[0] == decode_spans
 
 
 def test_after_white_space_a_word_begins_or_the_translation_ends(index: PieceIndex):
     prefix = prefix_of("der  hund ", index)
-    allowed = index.tokenizer.pieces(prefix.opening[0])
+    allowed = index.tokenizer.pieces(prefix.automaton[0])
     assert all(piece.startswith("▁") or piece == "</s>" for piece in allowed)
-    word = next(piece for piece in prefix.opening[0] if index.tokenizer.pieces([piece])[0].startswith("▁"))
+    word = next(piece for piece in prefix.automaton[0] if index.tokenizer.pieces([piece])[0].startswith("▁"))
     rest = index.tokenizer.pieces([word])[0].removeprefix("▁")
-    assert prefix.spelt((*prefix.head, word), index)[0] == f"der  hund {rest}"
+    assert prefix.decode_spans((*prefix.head, word), index)[0] == f"der  hund {rest}"

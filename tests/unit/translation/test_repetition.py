@@ -187,7 +187,7 @@ def test_what_is_repeated_goes_and_terms_stay_with_their_weights(text: str, term
     ids = tuple(WORDS.index(one) for one in text)
     generated = tuple(GeneratedTerm(number, place, place + 1) for number, place in enumerate(terms))
     weights_TS = torch.tensor([[float(id_)] for id_ in (*ids, 9)])
-    whole = Hypothesis(ids, -3.0, -1.0, ended=True, weights_TS=weights_TS, generated_terms=generated)
+    whole = Hypothesis(ids, -3.0, -1.0, has_ended=True, weights_TS=weights_TS, generated_terms=generated)
     tokenizers = (SimpleNamespace(decode=lambda _: "a source"), SimpleNamespace(decode_spans=spelt))
     cut = without_repetition(whole, Part(0, 0, 0, (1, 2), ()), tokenizers)
     assert "".join(WORDS[id_] for id_ in cut.ids) == expected

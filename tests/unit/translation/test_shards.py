@@ -14,24 +14,26 @@ from nmt_cli.data.lines import decode_line
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation import shards
 from nmt_cli.translation.json_lines import JsonField
-from nmt_cli.translation.shards import FOLDER, Corpus, Part, cut_into_parts
+from nmt_cli.translation.shards import FOLDER, BulkTranslation, Part, cut_into_parts
 
 CONDITIONS = {"model": "0123", "beam_size": 5}
 FIELD = JsonField("text", "translation")
 
 
-def begin(directory: Path, *sources: Path, part_lines: int = 3, field: JsonField | None = FIELD, **changed) -> Corpus:
+def begin(
+    directory: Path, *sources: Path, part_lines: int = 3, field: JsonField | None = FIELD, **changed
+) -> BulkTranslation:
     directory.mkdir(exist_ok=True)
     (directory / FOLDER).mkdir(exist_ok=True)
-    return Corpus(directory, sources, {**CONDITIONS, **changed}, part_lines=part_lines, json_field=field)
+    return BulkTranslation(directory, sources, {**CONDITIONS, **changed}, part_lines=part_lines, json_field=field)
 
 
-def work(corpus: Corpus, most: int | None = None, seed: int = 1) -> list[str]:
+def work(corpus: BulkTranslation, most: int | None = None, seed: int = 1) -> list[str]:
     """Do so many parts, in any order; returns which."""
     parts = list(corpus.parts())
     random.Random(seed).shuffle(parts)
     for part in parts[:most]:
-        corpus.put(part, [line.decode(errors="replace").upper().encode() + b"\n" for line in corpus.texts(part)])
+        corpus.write_part(part, [line.decode(errors="replace").upper().encode() + b"\n" for line in corpus.texts(part)])
     return [str(part) for part in parts[:most]]
 
 
@@ -111,7 +113,7 @@ def test_a_shard_is_absent_until_it_is_whole(tmp_path, sources):
     parts = list(corpus.parts())
     for part in parts:
         assert not (tmp_path / "out/a.txt").exists()
-        corpus.put(part, [b"x\n"] * len(part.lines))
+        corpus.write_part(part, [b"x\n"] * len(part.lines))
     assert (tmp_path / "out/a.txt").read_bytes() == b"x\n" * 10
 
 
@@ -201,11 +203,11 @@ def test_a_shard_whose_input_has_changed_is_not_put_in_its_place(tmp_path, sourc
     corpus = begin(tmp_path / "out", sources[0])
     *parts, last = corpus.parts()
     for part in parts:
-        corpus.put(part, [b"x\n"] * len(part.lines))
+        corpus.write_part(part, [b"x\n"] * len(part.lines))
     sources[0].write_bytes(sources[0].read_bytes().replace(b"1", b"2"))
     os.utime(sources[0], ns=(0, 0))
     with pytest.raises(InputError, match="has changed since its translation began"):
-        corpus.put(last, [b"x\n"] * len(last.lines))
+        corpus.write_part(last, [b"x\n"] * len(last.lines))
     assert not (tmp_path / "out/a.txt").exists()
 
 
@@ -297,7 +299,7 @@ def test_json_lines_need_the_name_of_a_field(tmp_path, sources):
 
 def test_what_is_added_to_a_line_of_json_is_json(tmp_path):
     line = b'{"text": "\\ud800 x"}'
-    assert json.loads(FIELD.written(line, 'say "\\" \u2028\n'.encode()))["translation"] == 'say "\\" \u2028'
+    assert json.loads(FIELD.output_line(line, 'say "\\" \u2028\n'.encode()))["translation"] == 'say "\\" \u2028'
     assert decode_line(FIELD.text(line)) == ("\ufffd\ufffd\ufffd x", False)  # so that it is counted as invalid
 
 
@@ -305,21 +307,24 @@ def test_a_damaged_part_is_named(tmp_path, sources):
     corpus = begin(tmp_path / "out", sources[0])
     *parts, last = corpus.parts()
     for part in parts:
-        corpus.put(part, [b"x\n"] * len(part.lines))
+        corpus.write_part(part, [b"x\n"] * len(part.lines))
     damaged = tmp_path / "out" / FOLDER / "parts/a.txt/00000001"
     damaged.write_bytes(b"x\n")
     with pytest.raises(NmtError) as caught:
-        corpus.put(last, [b"x\n"] * len(last.lines))
+        corpus.write_part(last, [b"x\n"] * len(last.lines))
     assert str(caught.value) == f"{damaged}: is damaged; remove it and run the same command again"
 
 
 def test_a_directory_is_held_against_a_second_program(tmp_path):
     directory = tmp_path / "out"
-    with Corpus.held(directory), pytest.raises(InputError) as caught, Corpus.held(directory):
+    with BulkTranslation.lock(directory), pytest.raises(InputError) as caught, BulkTranslation.lock(directory):
         pass
     said = str(caught.value)
     assert said.startswith(f"{directory / FOLDER}: is in use by process {os.getpid()} on ")
     assert said.endswith("; wait for it or choose another --output")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"--output .*: is a file; give a directory"), Corpus.held(tmp_path / "file"):
+    with (
+        pytest.raises(InputError, match=r"--output .*: is a file; give a directory"),
+        BulkTranslation.lock(tmp_path / "file"),
+    ):
         pass

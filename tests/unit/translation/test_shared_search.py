@@ -15,21 +15,21 @@ import pytest
 from marks import others_slow
 
 from nmt_cli.assembly.trained_translator import open_translator
-from nmt_cli.serve import search as search_module
-from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
-from nmt_cli.serve.search import Search
+from nmt_cli.serve import backend as search_module
+from nmt_cli.serve.backend import TranslationBackend
+from nmt_cli.serve.engine_interface import Busy, Cancellation, RequestTooLarge
 from nmt_cli.system.errors import NmtError, PredictionError
-from nmt_cli.system.workers import Threads
-from nmt_cli.text.alignment import hard_links
+from nmt_cli.system.workers import ThreadLauncher
+from nmt_cli.text.alignment import hard_alignment
 from nmt_cli.translation import shared_search
 from nmt_cli.translation.glossary import Glossary
-from nmt_cli.translation.pool import Cancelled, WorkersDied
+from nmt_cli.translation.pool import TaskCancelled, WorkersDied
 from nmt_cli.translation.results import Part
-from nmt_cli.translation.sentence_tasks import SentenceTask, Wanted
+from nmt_cli.translation.sentence_tasks import RequestOptions, SentenceTask
 from nmt_cli.translation.shared_search import Job, SearchScheduler, SharedSearch, kind_of
 from nmt_cli.translation.step_model import TrainedModels
 
-ONE = Wanted()
+ONE = RequestOptions()
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,9 @@ def translator(model):
 def opened(translator, max_waiting=1000, lost=lambda: None):
     """A search with one worker, which is a thread of the test."""
     work = SharedSearch([translator], lambda other: SharedSearch([other], None))
-    return Search(Threads(lambda: work, most_workers=1), 1, workers=1, max_waiting=max_waiting, lost=lost)
+    return TranslationBackend(
+        ThreadLauncher(lambda: work, max_workers=1), 1, workers=1, max_waiting=max_waiting, lost=lost
+    )
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_who_asks_alone_and_who_asks_among_others_get_the_same(engine, translato
         answers = list(pool.map(lambda start: engine.translate(lines[start::10], ONE), range(10)))
     for start, answer in enumerate(answers):
         assert texts(answer) == [one.text for one in alone[start::10]]
-    assert engine.counted().batches < len(lines)
+    assert engine.counts().batches < len(lines)
 
 
 def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
@@ -142,7 +144,7 @@ def test_a_sentence_does_not_enter_a_search_that_cannot_do_what_it_needs(model, 
             first = pool.submit(engine.translate, ["The house is small."], ONE)
             assert holding.started.wait(30)
             second = pool.submit(engine.translate, [line], ONE)
-            wait_for(lambda: engine.counted().waiting == 1)
+            wait_for(lambda: engine.counts().waiting == 1)
             holding.go_on.set()
             assert texts(second.result()) == texts(translator.translate([line]))
             assert texts(first.result()) == texts(translator.translate(["The house is small."]))
@@ -153,7 +155,7 @@ def test_sentences_enter_the_search_that_runs(engine, held):
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word], ONE) for word in ("the cat", "the dog", "the sun")]
-        wait_for(lambda: engine.counted().waiting == 3)
+        wait_for(lambda: engine.counts().waiting == 3)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
     assert len(held.searches) == 1
@@ -195,7 +197,7 @@ def test_a_short_request_does_not_wait_for_a_book(engine, held):
         long = pool.submit(engine.translate, ["the cat sees the dog"] * 600, ONE)
         held.started.wait(10)
         short = pool.submit(engine.translate, ["the car"], ONE)
-        wait_for(lambda: engine.counted().waiting > 0)
+        wait_for(lambda: engine.counts().waiting > 0)
         held.go_on.set()
         short.result(30)
         assert not long.done()
@@ -208,7 +210,7 @@ def test_requests_of_like_size_share_a_search(engine, held):
         first = pool.submit(engine.translate, ["the car"] * 2, ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word] * 9, ONE) for word in ("the cat", "the dog", "the sun")]
-        wait_for(lambda: engine.counted().waiting == 27)
+        wait_for(lambda: engine.counts().waiting == 27)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
     assert len(held.searches) == 2
@@ -219,7 +221,7 @@ def test_requests_of_like_size_share_a_search(engine, held):
 @pytest.mark.parametrize("rare", [["the cat sees the dog and " * 18], ["the cat sees the dog and " * 18] * 9])
 def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine, monkeypatch, rare):
     """The search that runs takes newcomers for ever, if nobody tells it to end."""
-    monkeypatch.setattr(shared_search, "MAX_LIVE", 1 if len(rare) == 1 else 2)
+    monkeypatch.setattr(shared_search, "MAX_SEARCHES", 1 if len(rare) == 1 else 2)
     monkeypatch.setattr(shared_search, "MAX_SECONDS", 0.2)
     asked = threading.Event()
     until = time.monotonic() + 20
@@ -283,13 +285,13 @@ def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         gone = pool.submit(engine.translate, ["the cat"] * 500, ONE, cancellation)
-        wait_for(lambda: engine.counted().waiting == 500)
+        wait_for(lambda: engine.counts().waiting == 500)
         cancellation.set()
-        with pytest.raises(Cancelled):
+        with pytest.raises(TaskCancelled):
             gone.result(10)
         held.go_on.set()
         assert first.result(30)
-    assert engine.counted().waiting == 0
+    assert engine.counts().waiting == 0
     assert held.entered == [["the car"]]
 
 
@@ -335,7 +337,7 @@ def test_a_search_whose_answer_nobody_waits_for_ends(engine, endless):
         assert begun.wait(30)
         ended.clear()
         cancellation.set()
-        with pytest.raises(Cancelled):
+        with pytest.raises(TaskCancelled):
             gone.result(10)
         assert ended.wait(30)
         assert engine.translate(["the car"], ONE)
@@ -346,7 +348,7 @@ def test_more_than_may_wait_is_told_to_come_back(engine, held):
         pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         pool.submit(engine.translate, ["the cat"] * 600, ONE)
-        wait_for(lambda: engine.counted().waiting == 600)
+        wait_for(lambda: engine.counts().waiting == 600)
         with pytest.raises(Busy) as busy:
             engine.translate(["the dog"] * 401, ONE)
         held.go_on.set()
@@ -354,7 +356,7 @@ def test_more_than_may_wait_is_told_to_come_back(engine, held):
 
 
 def test_more_than_may_ever_wait_is_refused(engine):
-    with pytest.raises(TooMuch, match="1,001 sentences are more than 1,000; send them in parts"):
+    with pytest.raises(RequestTooLarge, match="1,001 sentences are more than 1,000; send them in parts"):
         engine.translate(["the car"] * 1001, ONE)
 
 
@@ -395,12 +397,12 @@ def test_a_request_ends_with_the_model_that_it_began_with(search, engine, transl
 
 
 def test_alternatives_are_those_of_the_beam(engine, model):
-    found = engine.translate(["the car is red"], Wanted(n_best=3))[0].translations
+    found = engine.translate(["the car is red"], RequestOptions(n_best=3))[0].translations
     expected = next(iter(open_translator([model], threads=1, n_best=3).translate(["the car is red"]))).translations
     assert [one.text for one in found] == [one.text for one in expected]
 
 
-@pytest.mark.parametrize("place", ["_begin_turns", "_may_begin", "_newcomers"])
+@pytest.mark.parametrize("place", ["_begin_turns", "_may_begin", "_take_new_parts"])
 def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch, capsys, place):
     """The worker ends, and another one does what it had to do. Requests failed, and all later ones waited for ever."""
 
@@ -412,7 +414,7 @@ def test_an_unexpected_error_costs_nobody_an_answer(search, engine, monkeypatch,
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in (1, 3)]
         assert [len(one.result(60)) for one in waiting] == [1, 3]
-    assert (engine.counted().failures, engine.counted().waiting) == (1, 0)
+    assert (engine.counts().failures, engine.counts().waiting) == (1, 0)
     told = capsys.readouterr().err
     assert "error: the translation failed: RuntimeError at " in told
     assert "secret" not in told
@@ -430,32 +432,32 @@ def test_a_worker_whose_device_is_broken_ends(search, engine, translator, monkey
 
     monkeypatch.setattr(type(translator), "start", start)
     assert len(texts(engine.translate(["the car"], ONE))) == 1
-    assert engine.counted().failures == 1
+    assert engine.counts().failures == 1
     wait_for(lambda: search.problem() is None)
 
 
 def test_a_sentence_over_which_every_worker_ends_fails_alone(search, engine, translator, monkeypatch):
     """Seen to go on for ever where the pool was told of a task only after the step in which its worker ended."""
-    go_on_with = SearchScheduler._go_on_with
+    go_on_with = SearchScheduler._advance_turn
 
     def broken(own, turn):
         if any(translator.tokenizers[0].decode(part.ids) == "bad car" for _, part in turn.members.values()):
             raise RuntimeError("a secret text")
         go_on_with(own, turn)
 
-    monkeypatch.setattr(SearchScheduler, "_go_on_with", broken)
+    monkeypatch.setattr(SearchScheduler, "_advance_turn", broken)
     with ThreadPoolExecutor(8) as pool:
         good = [pool.submit(engine.translate, ["old car"], ONE) for _ in range(6)]
         bad = pool.submit(engine.translate, ["old car", "bad car"], ONE)
         with pytest.raises(WorkersDied, match=r"^sentence 2: 3 worker processes crashed at it"):
             bad.result(30)
         assert len({texts(one.result(30))[0] for one in good}) == 1
-    assert not search.is_lost
+    assert not search.has_failed
 
 
 def test_after_an_error_the_search_tries_by_itself_whether_it_works(search, engine, monkeypatch):
     """Fails if a server that nobody asks stays out of order: the request has left when the first worker ends."""
-    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0,) * 4)
     errors, cancellation = [RuntimeError("first"), RuntimeError("second")], Cancellation()
     begin = SearchScheduler._begin_turns
 
@@ -466,14 +468,14 @@ def test_after_an_error_the_search_tries_by_itself_whether_it_works(search, engi
         begin(own)
 
     monkeypatch.setattr(SearchScheduler, "_begin_turns", broken)
-    with suppress(Cancelled):
+    with suppress(TaskCancelled):
         engine.translate(["the car"], ONE, cancellation)
-    wait_for(lambda: search.counted() == (2, 0))
+    wait_for(lambda: search.worker_failures() == (2, 0))
 
 
 def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
     """Without the end, one lasting error filled the disk with lines of the log, and requests waited for ever."""
-    monkeypatch.setattr(search_module, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0,) * 4)
     ended = threading.Event()
 
     def broken(_):
@@ -484,7 +486,7 @@ def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
         with pytest.raises(NmtError):
             search.engines[0].translate(["the car"], ONE)
         assert ended.wait(30)
-        assert search.is_lost
+        assert search.has_failed
         with pytest.raises(NmtError):
             search.engines[0].translate(["the car"], ONE)
     told = capsys.readouterr().err
@@ -508,19 +510,19 @@ def test_a_search_that_stands_still_is_known(search, engine, held, monkeypatch):
     assert search.problem() is None
 
 
-@pytest.mark.parametrize(("count", "kind"), [(1001, TooMuch), (601, Busy)])
+@pytest.mark.parametrize(("count", "kind"), [(1001, RequestTooLarge), (601, Busy)])
 def test_what_is_refused_costs_no_work_and_leaves_nothing_behind(engine, held, monkeypatch, count, kind):
     """Its sentences are not cut into pieces, and nothing is left that could be cancelled."""
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(engine.translate, ["the car"], ONE)
         assert held.started.wait(30)
         second = pool.submit(engine.translate, ["the cat"] * 400, ONE)
-        wait_for(lambda: engine.counted().waiting == 400)
+        wait_for(lambda: engine.counts().waiting == 400)
         with monkeypatch.context() as patched:
             patched.setattr("nmt_cli.translation.translator.parts_of", None)
             with pytest.raises(kind):
                 engine.begin(["the dog"] * count, ONE)
-        assert engine.counted().waiting == 400
+        assert engine.counts().waiting == 400
         held.go_on.set()
         assert len(first.result(30) + second.result(60)) == 401
 
@@ -531,7 +533,7 @@ def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
     (engine,) = search.engines
     glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
     with ThreadPoolExecutor(3) as pool:
-        wanted = [ONE, Wanted(with_confidence=True), Wanted(glossary=glossary)]
+        wanted = [ONE, RequestOptions(with_confidence=True), RequestOptions(glossary=glossary)]
         plain, sure, termed = pool.map(lambda one: engine.translate(["the car"] * 3, one), wanted)
     search.close()
     assert {one.translations[0].confidence for one in (*plain, *termed)} == {None}
@@ -556,24 +558,24 @@ def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_ot
         def __init__(self):
             self.answers = {}
 
-        def done(self, number, result):
+        def send_result(self, number, result):
             self.answers[number] = result.translated[0].translations[0].confidence
 
-        def failed(self, number, error):
+        def send_error(self, number, error):
             self.answers[number] = str(error)
 
     monkeypatch.setattr(TrainedModels, "observe", observe)
     searches = SearchScheduler([open_translator([model], threads=1, confidence=True)], mailbox := Mailbox())
     for number, count in enumerate((12, 1)):
-        searches._take(number, SentenceTask(0, ("the car " * count,), Wanted(with_confidence=True)))
+        searches._take(number, SentenceTask(0, ("the car " * count,), RequestOptions(with_confidence=True)))
     while len(searches._unmeasured) < 2:
         searches._begin_turns()
-        searches._go_on_with(next(turn for turn in searches._live if turn.kind is not None))
-        if searches._live and searches._live[-1].kind is None:
-            searches._unmeasured += searches._live.pop().jobs()
+        searches._advance_turn(next(turn for turn in searches._active_turns if turn.kind is not None))
+        if searches._active_turns and searches._active_turns[-1].kind is None:
+            searches._unmeasured += searches._active_turns.pop().jobs()
     searches._begin_turns()
-    while searches._live:
-        searches._go_on_with(searches._live[0])
+    while searches._active_turns:
+        searches._advance_turn(searches._active_turns[0])
     assert mailbox.answers[0] == "the translation failed"
     assert 0.0 <= mailbox.answers[1] <= 1.0
 
@@ -593,14 +595,18 @@ def test_sentences_of_small_requests_share_searches_of_few_widths(translator, si
 def test_what_is_told_beside_a_translation_needs_no_search_of_its_own(translator):
     """Few clients with alignments would have searches of few rows, which cost much."""
 
-    def kind(wanted: Wanted, *, needs_weights: bool = False):
+    def kind(wanted: RequestOptions, *, needs_weights: bool = False):
         own = replace(translator, options=translator.options.model_copy(update={"n_best": wanted.n_best}))
         part = Part(0, 0, 0, (5,) * 9, (), needs_weights=needs_weights)
         return kind_of(Job(1, SentenceTask(0, (), wanted), own, None), part)
 
     assert kind(ONE) == kind(ONE, needs_weights=True)
-    assert kind(ONE) == kind(Wanted(with_alignment=True), needs_weights=True) == kind(Wanted(with_confidence=True))
-    assert len({kind(ONE), kind(Wanted(2)), kind(Wanted(prefix="the"))}) == 3
+    assert (
+        kind(ONE)
+        == kind(RequestOptions(with_alignment=True), needs_weights=True)
+        == kind(RequestOptions(with_confidence=True))
+    )
+    assert len({kind(ONE), kind(RequestOptions(2)), kind(RequestOptions(prefix="the"))}) == 3
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -617,9 +623,9 @@ def test_a_model_in_memory_needs_its_files_no_longer(model, tmp_path, precision)
 
 def test_a_very_long_sentence_has_links_but_no_weights(engine, monkeypatch):
     sentence = "the car is red and the sun is here"
-    whole = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
+    whole = engine.translate([sentence], RequestOptions(with_alignment=True))[0].translations[0]
     monkeypatch.setattr("nmt_cli.translation.shared_search.MAX_WEIGHTS", 8 * len(whole.text.split()))
-    found = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
+    found = engine.translate([sentence], RequestOptions(with_alignment=True))[0].translations[0]
     assert whole.weights is not None
     assert found.weights is None
-    assert (found.text, list(found.links or ())) == (whole.text, hard_links(whole.weights))
+    assert (found.text, list(found.links or ())) == (whole.text, hard_alignment(whole.weights))

@@ -14,8 +14,8 @@ from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.tokenizer import EOS
 from nmt_cli.system.errors import ModelError
 from nmt_cli.translation.shortlist import (
-    NONE,
-    SMALLEST_SHARE,
+    MIN_LINK_SHARE,
+    NO_PIECE,
     LinkCounts,
     Shortlist,
     read_shortlist,
@@ -44,7 +44,7 @@ def counted(windows):
 
 
 def likely_of(shortlist, source):
-    return [piece for piece in shortlist.likely_VK[source].tolist() if piece != NONE]
+    return [piece for piece in shortlist.likely_VK[source].tolist() if piece != NO_PIECE]
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -57,7 +57,7 @@ def test_the_likely_pieces_are_those_that_are_linked_most(joint):
     assert set(made.frequent_F.tolist()) == frequent
     links = defaultdict(Counter)
     for source, target, weights_TS in pairs:
-        for t, s in zip(*np.nonzero(weights_TS >= SMALLEST_SHARE), strict=True):
+        for t, s in zip(*np.nonzero(weights_TS >= MIN_LINK_SHARE), strict=True):
             links[source[s]][target[t]] += weights_TS[t, s]
     for source in range(VOCAB):
         others = {piece: count for piece, count in links[source].items() if piece not in frequent}
@@ -72,14 +72,14 @@ def test_the_share_of_links_within_is_that_of_a_count_one_by_one():
     made = counts.shortlist(frequent=3, likely=2, joint=False)
     within = total = 0.0
     for source, target, weights_TS in pairs:
-        for t, s in zip(*np.nonzero(weights_TS >= SMALLEST_SHARE), strict=True):
+        for t, s in zip(*np.nonzero(weights_TS >= MIN_LINK_SHARE), strict=True):
             total += weights_TS[t, s]
             if target[t] in likely_of(made, source[s]) or target[t] in made.frequent_F.tolist():
                 within += weights_TS[t, s]
     assert 0.3 < within / total < 0.95
-    assert counts.share_within(made) == pytest.approx(within / total)
+    assert counts.link_coverage(made) == pytest.approx(within / total)
     everything = counts.shortlist(frequent=VOCAB, likely=1, joint=False)
-    assert counts.share_within(everything) == pytest.approx(1.0)
+    assert counts.link_coverage(everything) == pytest.approx(1.0)
 
 
 def test_candidates_are_the_pieces_that_go_with_any_piece_of_the_source():
@@ -119,7 +119,7 @@ def test_what_was_written_is_read_again_and_for_other_tokenizers_refused(tmp_pat
     [
         (Shortlist(torch.tensor([VOCAB]), torch.zeros(VOCAB, 2, dtype=torch.int32)), "pieces that are not in the voc"),
         (Shortlist(torch.tensor([EOS]), torch.full((VOCAB, 2), -2)), "pieces that are not in the vocabulary"),
-        (Shortlist(torch.tensor([NONE]), torch.zeros(VOCAB, 2, dtype=torch.int32)), "does not fit the vocabulary"),
+        (Shortlist(torch.tensor([NO_PIECE]), torch.zeros(VOCAB, 2, dtype=torch.int32)), "does not fit the vocabulary"),
         (Shortlist(torch.tensor([EOS]), torch.zeros(VOCAB - 1, 2, dtype=torch.int32)), "does not fit the vocabulary"),
         (Shortlist(torch.tensor([float(EOS)]), torch.zeros(VOCAB, 2)), "pieces that are not in the vocabulary"),
         (Shortlist(torch.tensor([EOS]), torch.zeros(VOCAB)), "is not a shortlist"),

@@ -25,8 +25,8 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation import step_model
-from nmt_cli.translation.rows import MULTIPLE
-from nmt_cli.translation.shortlist import NONE, Shortlist
+from nmt_cli.translation.rows import PADDING_MULTIPLE
+from nmt_cli.translation.shortlist import NO_PIECE, Shortlist
 from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 500
@@ -58,11 +58,11 @@ def sources(count, seed=2):
 def random_shortlist(likely=12):
     generator = torch.Generator().manual_seed(3)
     likely_VK = torch.randint(4, VOCAB, (VOCAB, likely), generator=generator, dtype=torch.int32)
-    likely_VK[::3, -5:] = NONE
+    likely_VK[::3, -5:] = NO_PIECE
     return Shortlist(torch.tensor([EOS, 4, 5, 6, 7, 8]), likely_VK)
 
 
-def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, width=MULTIPLE, **options):
+def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, width=PADDING_MULTIPLE, **options):
     def start(numbers):
         return trained.start(pad_sources([ids[number] for number in numbers], multiple=width), 1)
 
@@ -76,7 +76,7 @@ def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=No
 
 
 def test_a_shortlist_of_all_pieces_changes_nothing():
-    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NO_PIECE)).without(BANNED)
     ids = sources(12)
     expected, found = (search(models("fp32", words), ids) for words in (None, everything))
     for before, now in zip(expected, found, strict=True):
@@ -87,9 +87,11 @@ def test_a_shortlist_of_all_pieces_changes_nothing():
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_shortlist_of_all_pieces_changes_no_prediction(precision):
     """In other precisions two pieces may be equally likely, and a search may take either."""
-    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NO_PIECE)).without(BANNED)
     pieces = [piece for piece in range(VOCAB) if piece not in BANNED]
-    expected, found = (steps_of(models(precision, words), sources(12), MULTIPLE) for words in (None, everything))
+    expected, found = (
+        steps_of(models(precision, words), sources(12), PADDING_MULTIPLE) for words in (None, everything)
+    )
     for (before_LKV, _), (now_LKW, _) in zip(expected, found, strict=True):
         torch.testing.assert_close(now_LKW[..., : len(pieces)], before_LKV[..., pieces], rtol=0, atol=1e-4)
 
@@ -98,7 +100,7 @@ def test_a_search_says_only_what_goes_with_its_source():
     words, ids = random_shortlist(), sources(20)
     outside = 0
     for source, kept, free in zip(ids, search(models("fp32", words), ids), search(models(), ids), strict=True):
-        allowed = {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {NONE}
+        allowed = {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {NO_PIECE}
         assert all(set(one.ids) <= allowed for one in kept)
         outside += sum(not set(one.ids) <= allowed for one in free)
     assert outside > 20
@@ -106,11 +108,13 @@ def test_a_search_says_only_what_goes_with_its_source():
 
 def test_probabilities_are_those_of_a_softmax_over_what_may_be_said():
     words, (source,) = random_shortlist(), sources(1)
-    allowed = sorted(({*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()}) - {NONE})
+    allowed = sorted(({*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()}) - {NO_PIECE})
     shown = []
     search(models("fp32", words), [source], lambda _, candidates: shown.append(candidates))
     trained = models()
-    full = trained.step(torch.tensor([BOS]), trained.start(pad_sources([source], multiple=MULTIPLE), 1)).log_probs_NV[0]
+    full = trained.step(
+        torch.tensor([BOS]), trained.start(pad_sources([source], multiple=PADDING_MULTIPLE), 1)
+    ).log_probs_NV[0]
     expected = full[allowed].log_softmax(dim=0)
     for candidate in shown[0]:
         assert candidate.log_prob == pytest.approx(float(expected[allowed.index(candidate.piece)]), abs=1e-4)
@@ -148,12 +152,12 @@ def test_samples_say_only_what_goes_with_their_source():
     words, ids = random_shortlist(), sources(10)
     trained = models("fp32", words)
     uniforms_NT = torch.rand(20, 12, generator=torch.Generator().manual_seed(4))
-    state = trained.start(pad_sources(ids, multiple=MULTIPLE), 2)
+    state = trained.start(pad_sources(ids, multiple=PADDING_MULTIPLE), 2)
     found = sample(trained, state, [12] * 20, Vocabulary(BOS, EOS, BANNED), DecodingOptions(), uniforms_NT)
     for row, one in enumerate(found):
         source = ids[row // 2]
         assert set(one.ids) <= {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {
-            NONE
+            NO_PIECE
         }
     assert len({one.ids for one in found}) > 10
 
@@ -262,7 +266,7 @@ def test_other_sentences_change_no_bit_where_sizes_are_odd(attention, recurrence
 def check_paddings(trained, ids, widths, path):
     """Compare steps of sentences alone with those of the ones that fit into each width together."""
     with native.path(path):
-        alone = [steps_of(trained, [one], MULTIPLE) for one in ids]
+        alone = [steps_of(trained, [one], PADDING_MULTIPLE) for one in ids]
         for width in widths:
             fitting = [number for number, one in enumerate(ids) if len(one) < width]
             together = steps_of(trained, [ids[number] for number in fitting], width)
@@ -319,7 +323,7 @@ def test_more_rows_than_one_product_takes_change_no_bit(attention):
     """Neural coverage multiplies each position of each row. Fails if another library computes large products."""
     trained = of_kind(attention, "conditional", "gru")
     ids = of_lengths([15 - number % 9 for number in range(80)])
-    few, many = steps_of(trained, ids[:16], MULTIPLE), steps_of(trained, ids, MULTIPLE)
+    few, many = steps_of(trained, ids[:16], PADDING_MULTIPLE), steps_of(trained, ids, PADDING_MULTIPLE)
     for (few_LKV, few_LKS), (many_LKV, many_LKS) in zip(few, many, strict=True):
         assert torch.equal(many_LKV[:16], few_LKV)
         assert torch.equal(many_LKS[:16], few_LKS)
@@ -338,7 +342,7 @@ def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> Train
 
 def forced(trained: TrainedModels, ids) -> torch.Tensor:
     batch = make_batch(ids, ids)
-    return trained.force(pad_sources(ids, multiple=MULTIPLE), batch.inputs_BT, batch.outputs_BT)[0]
+    return trained.force(pad_sources(ids, multiple=PADDING_MULTIPLE), batch.inputs_BT, batch.outputs_BT)[0]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -350,7 +354,7 @@ def test_targets_are_scored_a_part_at_a_time_with_the_same_result(precision, mon
     rows: list[int] = []
     logits = Seq2Seq.logits
     monkeypatch.setattr(Seq2Seq, "logits", lambda model, given: rows.append(len(given)) or logits(model, given))
-    monkeypatch.setattr(step_model, "SCORED_AT_ONCE", 32)
+    monkeypatch.setattr(step_model, "MAX_SCORED_PIECES", 32)
     torch.testing.assert_close(forced(trained, ids), whole, rtol=0, atol=0, equal_nan=True)
     assert max(rows) <= 32
 
@@ -361,14 +365,14 @@ def test_targets_are_read_some_steps_at_a_time_with_the_same_result(precision, n
     """Fails if the attention of all rows and steps is held at once."""
     trained = models(precision)
     ids = of_lengths([15 - number % 9 for number in range(20)])
-    batch, sources = make_batch(ids, ids), pad_sources(ids, multiple=MULTIPLE)
+    batch, sources = make_batch(ids, ids), pad_sources(ids, multiple=PADDING_MULTIPLE)
     whole, weights = trained.force(sources, batch.inputs_BT, batch.outputs_BT)
     steps: list[int] = []
     decode = Seq2Seq.decode
     monkeypatch.setattr(
         Seq2Seq, "decode", lambda model, ids_PT, *rest: steps.append(ids_PT.shape[1]) or decode(model, ids_PT, *rest)
     )
-    monkeypatch.setattr(step_model, "FORCED_WEIGHTS", num_steps * 32 * 16)
+    monkeypatch.setattr(step_model, "MAX_FORCED_WEIGHTS", num_steps * 32 * 16)
     for with_weights, expected in ((True, weights), (False, weights[:, :, :0])):
         found = trained.force(sources, batch.inputs_BT, batch.outputs_BT, with_weights=with_weights)
         torch.testing.assert_close(found[0], whole, rtol=0, atol=0, equal_nan=True)
@@ -379,7 +383,7 @@ def test_targets_are_read_some_steps_at_a_time_with_the_same_result(precision, n
 
 
 def drawn(trained: TrainedModels, ids):
-    start = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
+    start = trained.start(pad_sources(ids, multiple=PADDING_MULTIPLE), 1)
     uniforms = torch.rand(len(ids), 9, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     return sample(trained, start, [9] * len(ids), Vocabulary(BOS, EOS, BANNED), DecodingOptions(), uniforms)
 
@@ -394,7 +398,7 @@ def drawn(trained: TrainedModels, ids):
 def test_a_prediction_that_is_no_probability_is_refused_by_every_way(path, precision, piece, value):
     """Fails if a way does not ask, or asks a column to which what is wrong does not come."""
     ids = sources(5)
-    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NO_PIECE)).without(BANNED)
     with native.path(path):
         for way in (search, partial(search, beam_size=1), drawn, forced):
             with pytest.raises(PredictionError, match="the model's predictions are not finite"):
@@ -432,7 +436,7 @@ def test_of_an_ensemble_the_model_that_is_broken_is_named(broken):
     parts = [models(), models()]
     with_bias(parts[broken], 9, math.nan)
     both = TrainedModels(
-        [part._models[0] for part in parts], device=torch.device("cpu"), refusals=["the first", "the second"]
+        [part._models[0] for part in parts], device=torch.device("cpu"), prediction_errors=["the first", "the second"]
     )
     for way in (search, drawn, forced):
         with pytest.raises(PredictionError, match=("the first", "the second")[broken]):
@@ -502,7 +506,7 @@ def test_a_row_that_is_replaced_goes_on_as_it_would_alone():
     trained = TrainedModels([models()._models[0], models(lexical_model=True)._models[0]], device=torch.device("cpu"))
     ids = [one for one in sources(40) if len(one) == 6][:3]
     pieces = torch.tensor([10, 11, 12])
-    start = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
+    start = trained.start(pad_sources(ids, multiple=PADDING_MULTIPLE), 1)
     hidden = torch.zeros(3, 16, dtype=torch.bool)
     hidden[1, 2] = True
     together = trained.step(pieces, start, hidden)

@@ -13,7 +13,7 @@ from nmt_cli.normalization.numbers import Numbers
 from nmt_cli.text.line import Line
 from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.results import Part
-from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.terms import TermEncoder
 
 GLOSSARY = Glossary.of("g", [Entry("car 5", ("voiture", "bus"), False, 1), Entry("red", ("rouge",), False, 2)])
 
@@ -39,8 +39,10 @@ def parts_of(tokenizer: Tokenizer, line: Line, cuts=()) -> list[Part]:
 
 
 def forms_of(tokenizer: Tokenizer, line: Line, glossary=None) -> list[tuple[tuple[int, ...], ...]]:
-    finder = TermFinder((tokenizer, tokenizer), glossary)
-    return [found.term.forms for part in finder.added_to(parts_of(tokenizer, line), [line]) for found in part.terms]
+    finder = TermEncoder((tokenizer, tokenizer), glossary)
+    return [
+        found.term.forms for part in finder.with_constraints(parts_of(tokenizer, line), [line]) for found in part.terms
+    ]
 
 
 def test_a_number_at_the_end_may_be_said_with_a_full_stop_that_pieces_join_to_its_last_digit():
@@ -58,7 +60,7 @@ def test_a_number_at_the_end_may_be_said_with_a_full_stop_that_pieces_join_to_it
 
 def test_a_number_within_a_term_of_the_glossary_is_none_of_its_own(tokenizer: Tokenizer):
     line = steps(glossary=GLOSSARY).read("7 car 5 and 5")
-    (part,) = TermFinder((tokenizer, tokenizer), GLOSSARY).added_to(parts_of(tokenizer, line), [line])
+    (part,) = TermEncoder((tokenizer, tokenizer), GLOSSARY).with_constraints(parts_of(tokenizer, line), [line])
     assert [found.constraint.step for found in part.terms] == ["numbers", "glossary", "numbers"]
     assert part.terms[1].term.forms == tuple(tuple(tokenizer.encode(form)) for form in ("voiture", "bus"))
 
@@ -71,7 +73,7 @@ def test_a_number_may_be_glued_to_a_word_where_the_language_has_no_spaces(tokeni
 
 
 def test_every_piece_with_a_digit_is_known(tokenizer: Tokenizer):
-    finder = TermFinder((tokenizer, tokenizer))
+    finder = TermEncoder((tokenizer, tokenizer))
     assert {f"<0x3{digit}>" for digit in range(10)} <= set(tokenizer.pieces(finder.digits))
 
 
@@ -85,7 +87,7 @@ def test_each_constraint_belongs_to_the_part_with_its_first_piece_wherever_a_lin
         for one in line.constraints
     ]
     for cut in range(1, len(whole.ids)):
-        parts = TermFinder((tokenizer, tokenizer), GLOSSARY).added_to(parts_of(tokenizer, line, [cut]), [line])
+        parts = TermEncoder((tokenizer, tokenizer), GLOSSARY).with_constraints(parts_of(tokenizer, line, [cut]), [line])
         found = []
         for begin, part in zip((0, cut), parts, strict=True):
             found += [(term.constraint, [begin + place for place in term.term.places]) for term in part.terms]

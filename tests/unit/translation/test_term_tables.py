@@ -10,7 +10,7 @@ from nmt_cli.data.tokenizer import Tokenizer, train_tokenizer
 from nmt_cli.translation import terms
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.prefix import PieceIndex
-from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.terms import TermEncoder
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def num_made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def finder(tokenizer: Tokenizer, term: str) -> TermFinder:
+def finder(tokenizer: Tokenizer, term: str) -> TermEncoder:
     """Return the finder of a request."""
-    return TermFinder((tokenizer, tokenizer), Glossary.of_lines("glossary", [f"{term}\tdog".encode()]))
+    return TermEncoder((tokenizer, tokenizer), Glossary.of_lines("glossary", [f"{term}\tdog".encode()]))
 
 
-def used(found: TermFinder) -> tuple[object, ...]:
-    return found.inside_words, found.finals, found.digits, found.words(range(4, 40))
+def used(found: TermEncoder) -> tuple[object, ...]:
+    return found.continuation_pieces, found.sentence_terminals, found.digits, found.words(range(4, 40))
 
 
 def test_the_glossaries_of_two_requests_share_their_tables(tokenizer: Tokenizer, num_made: Counter[str]):
@@ -55,16 +55,16 @@ def test_the_glossaries_of_two_requests_share_their_tables(tokenizer: Tokenizer,
 def test_the_tables_of_a_request_are_those_of_its_tokenizer(tokenizer: Tokenizer):
     used(finder(tokenizer, "cat"))
     found = finder(tokenizer, "car")
-    assert found.inside_words == terms.inside_words(tokenizer)
-    assert found.finals == terms.finals(tokenizer)
+    assert found.continuation_pieces == terms.continuation_pieces(tokenizer)
+    assert found.sentence_terminals == terms.sentence_terminals(tokenizer)
     spelt = [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.spellings()]
     assert found.digits == tuple(id_ for id_, text in enumerate(spelt) if any(map(str.isdecimal, text)))
     other = train_tokenizer(
         iter(["x y z 1"] * 9), model_type="bpe", vocab_size=265, normalization="identity", character_coverage=1.0
     )
-    assert finder(other, "y").inside_words == terms.inside_words(other) != found.inside_words
+    assert finder(other, "y").continuation_pieces == terms.continuation_pieces(other) != found.continuation_pieces
 
 
 def test_the_pieces_of_two_prefixes_are_sorted_once(tokenizer: Tokenizer, num_made: Counter[str]):
-    assert tokenizer.once(PieceIndex) is tokenizer.once(PieceIndex)
+    assert tokenizer.compute_once(PieceIndex) is tokenizer.compute_once(PieceIndex)
     assert num_made["spellings"] == 1

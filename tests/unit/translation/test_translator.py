@@ -17,8 +17,8 @@ from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.memory import without_running_out
-from nmt_cli.text.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
+from nmt_cli.system.memory import retry_in_halves
+from nmt_cli.text.alignment import alignment_error_rate, format_pharaoh, hard_alignment, merge_to_words
 from nmt_cli.translation import long_lines
 from nmt_cli.translation.long_lines import _cuts
 from nmt_cli.translation.results import Part
@@ -33,7 +33,7 @@ def test_work_that_runs_out_of_memory_is_done_in_halves_and_said(capsys: pytest.
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return [item * 2 for item in items]
 
-    assert without_running_out(list(range(10)), work) == [item * 2 for item in range(10)]
+    assert retry_in_halves(list(range(10)), work) == [item * 2 for item in range(10)]
     assert "out of memory with 10 sentences at once; going on with 5" in capsys.readouterr().err
 
 
@@ -42,9 +42,9 @@ def test_other_errors_and_a_single_sentence_too_large_are_not_hidden():
         raise RuntimeError("can't allocate memory" if len(items) == 1 else "another thing")
 
     with pytest.raises(RuntimeError, match="another thing"):
-        without_running_out([1, 2], fail)
+        retry_in_halves([1, 2], fail)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
-        without_running_out([1], fail)
+        retry_in_halves([1], fail)
 
 
 def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_has(
@@ -104,9 +104,9 @@ def test_what_lies_on_no_word_of_the_source_has_a_column_of_its_own():
 
 
 def test_hard_links_take_the_heaviest_source_word_and_none_where_there_is_no_weight():
-    assert hard_links(np.array([[0.1, 0.9], [0.0, 0.0], [0.6, 0.4]])) == [(1, 0), (0, 2)]
-    assert pharaoh([(1, 0), (0, 2)]) == "1-0 0-2"
-    assert hard_links(np.zeros((0, 3))) == []
+    assert hard_alignment(np.array([[0.1, 0.9], [0.0, 0.0], [0.6, 0.4]])) == [(1, 0), (0, 2)]
+    assert format_pharaoh([(1, 0), (0, 2)]) == "1-0 0-2"
+    assert hard_alignment(np.zeros((0, 3))) == []
 
 
 def test_the_alignment_error_rate_is_that_of_och_and_ney():
@@ -189,11 +189,11 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
 def test_the_segments_of_a_line_are_the_line(text: str, length: int, bound: int):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_lines, "SEGMENT_LENGTH", length)
-        patch.setattr(long_lines, "ROUND_LENGTH", bound)
-        rounds = list(long_lines.rounds([text, "", text]))
+        patch.setattr(long_lines, "SEGMENT_BATCH_LENGTH", bound)
+        segment_batches = list(long_lines.segment_batches([text, "", text]))
     for line in (0, 2):
-        segments = [segment for some in rounds for segment in some if segment.line == line]
+        segments = [segment for some in segment_batches for segment in some if segment.line == line]
         assert "".join(segment.text for segment in segments) == ("" if text.isspace() else text)
         assert all(0 < len(segment.text) <= length for segment in segments)
         assert all(segment.text == text[segment.begin : segment.begin + len(segment.text)] for segment in segments)
-    assert all(sum(len(segment.text) for segment in some[:-1]) < bound for some in rounds)
+    assert all(sum(len(segment.text) for segment in some[:-1]) < bound for some in segment_batches)

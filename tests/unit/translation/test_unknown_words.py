@@ -11,7 +11,7 @@ from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.results import Part
-from nmt_cli.translation.unknown_words import UNKNOWN, with_unknown_words
+from nmt_cli.translation.unknown_words import UNK_SURFACE, with_unknown_words
 
 
 def copied(line: Line, target: str, looks_at, unknown=(), begun=0) -> Translation:
@@ -30,10 +30,10 @@ def copied(line: Line, target: str, looks_at, unknown=(), begun=0) -> Translatio
 @pytest.mark.parametrize(
     ("text", "target", "looks_at", "unknown", "expected"),
     [
-        ("the Zzyx car sleeps", f"la voiture {UNKNOWN} dort", [0, 2, 1, 3], [(4, 8)], "la voiture Zzyx dort"),
-        ("the John Smith sleeps", f"le {UNKNOWN} dort", [0, 1, 3], [(3, 14)], "le John Smith dort"),
-        ("the John Smith sleeps", f"le {UNKNOWN} dort", [0, 2, 3], [(3, 14)], "le Smith dort"),
-        ("the Zzyx car ", f"{UNKNOWN}{UNKNOWN} la", [1, 0], [(3, 9)], "Zzyx la"),
+        ("the Zzyx car sleeps", f"la voiture {UNK_SURFACE} dort", [0, 2, 1, 3], [(4, 8)], "la voiture Zzyx dort"),
+        ("the John Smith sleeps", f"le {UNK_SURFACE} dort", [0, 1, 3], [(3, 14)], "le John Smith dort"),
+        ("the John Smith sleeps", f"le {UNK_SURFACE} dort", [0, 2, 3], [(3, 14)], "le Smith dort"),
+        ("the Zzyx car ", f"{UNK_SURFACE}{UNK_SURFACE} la", [1, 0], [(3, 9)], "Zzyx la"),
         ("the car", "la voiture", [0, 1], [], "la voiture"),
     ],
 )
@@ -45,13 +45,13 @@ def test_an_unknown_word_has_what_its_attention_tells(text, target, looks_at, un
 
 
 def test_it_is_the_word_as_the_user_wrote_it():
-    line = Line.of("(ZZYX) SLEEPS").changed(
+    line = Line.of("(ZZYX) SLEEPS").apply_step(
         "x", [Change(0, 1, ""), Change(1, 5, "zzyx", one_to_one=True), Change(5, 6, "")]
     )
     assert line.text == "zzyx SLEEPS"
-    assert copied(line, f"dort {UNKNOWN}", [1, 0], [(0, 4)]).text == "dort ZZYX"
+    assert copied(line, f"dort {UNK_SURFACE}", [1, 0], [(0, 4)]).text == "dort ZZYX"
 
 
 def test_what_a_prefix_has_stays():
-    found = copied(Line.of("the Zzyx car"), f"{UNKNOWN} la {UNKNOWN}", [1, 0, 1], [(4, 8)], begun=4)
-    assert found.text == f"{UNKNOWN} la Zzyx"
+    found = copied(Line.of("the Zzyx car"), f"{UNK_SURFACE} la {UNK_SURFACE}", [1, 0, 1], [(4, 8)], begun=4)
+    assert found.text == f"{UNK_SURFACE} la Zzyx"

@@ -10,7 +10,7 @@ from nmt_cli.formats.segments import Content
 from nmt_cli.formats.subtitles import Subtitles
 from nmt_cli.formats.xliff import Units
 
-CONTENTS: dict[str, type[Content]] = {
+READERS: dict[str, type[Content]] = {
     "HTML": Page,
     "PO": Catalogue,
     "SRT": Subtitles,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from nmt_cli.system.errors import NmtError
-from nmt_cli.translation.pool import Cancelled
-from nmt_cli.translation.results import Translated
-from nmt_cli.translation.sentence_tasks import Abilities, Spent, Wanted
+from nmt_cli.translation.pool import TaskCancelled
+from nmt_cli.translation.results import TranslatedLine
+from nmt_cli.translation.sentence_tasks import Capabilities, RequestOptions, SearchStatistics
 
 
 class Busy(NmtError):  # noqa: N818 (nothing is wrong)
@@ -20,7 +20,7 @@ class Busy(NmtError):  # noqa: N818 (nothing is wrong)
         self.retry_after = retry_after
 
 
-class TooMuch(NmtError):  # noqa: N818 (nothing is wrong)
+class RequestTooLarge(NmtError):  # noqa: N818 (nothing is wrong)
     """A request has more sentences or parts than the server accepts in one request."""
 
 
@@ -41,9 +41,9 @@ class Cancellation:
             cancel()
 
     def check(self) -> None:
-        """Raise `Cancelled` if nobody waits any more."""
+        """Raise `TaskCancelled` if nobody waits any more."""
         if self.is_set:
-            raise Cancelled("nobody waits for the answer")
+            raise TaskCancelled("nobody waits for the answer")
 
     def set(self) -> None:
         """Note that nobody waits any more, and call the functions that were added, which cancel the sentences that
@@ -68,27 +68,27 @@ class Counts(NamedTuple):
     waiting: int = 0
     """Sentences that no worker has begun."""
 
-    def plus(self, spent: Spent) -> Counts:
-        """Return the counts with the work that `spent` describes added."""
-        sentences, batches = self.sentences + spent.sentences, self.batches + spent.batches
-        return self._replace(sentences=sentences, batches=batches, seconds=self.seconds + spent.seconds)
+    def plus(self, search_statistics: SearchStatistics) -> Counts:
+        """Return the counts with the work that `search_statistics` describes added."""
+        sentences, batches = self.sentences + search_statistics.sentences, self.batches + search_statistics.batches
+        return self._replace(sentences=sentences, batches=batches, seconds=self.seconds + search_statistics.seconds)
 
 
 class AnyEngine(Protocol):
     """Translates sentences in one direction. Its methods may be called from any thread."""
 
     @property
-    def abilities(self) -> Abilities:
+    def capabilities(self) -> Capabilities:
         """Properties of the model."""
         ...
 
     def translate(
-        self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
-    ) -> list[Translated]:
+        self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
+    ) -> list[TranslatedLine]:
         """Return the translations of each sentence, as soon as all are there.
 
         Raises:
-            TooMuch: the request alone has more sentences than may wait.
+            RequestTooLarge: the request alone has more sentences than may wait.
             Busy: too many sentences wait already; nothing of this request was accepted.
             Cancelled: the caller has said that nobody waits.
             WorkersDied: workers have died while they translated a sentence.
@@ -97,6 +97,6 @@ class AnyEngine(Protocol):
         """
         ...
 
-    def counted(self) -> Counts:
+    def counts(self) -> Counts:
         """Return the counts as they are now."""
         ...

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt_cli.ops.matmul import missing_rows
+from nmt_cli.ops.matmul import num_padding_rows
 
 
-def share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+def defer_gradients(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
     """Return the tensors, to be passed to all steps of a loop instead of the originals.
 
     The steps return no gradients for them. `gradients` is called when autograd has gone back through all steps, and
@@ -30,11 +30,11 @@ def share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tupl
     """
     if not torch.is_grad_enabled():
         return tensors
-    shared: tuple[Tensor, ...] = _Shared.apply(gradients, *tensors)  # type: ignore[no-untyped-call]
+    shared: tuple[Tensor, ...] = _DeferredGradients.apply(gradients, *tensors)  # type: ignore[no-untyped-call]
     return shared
 
 
-class _Shared(torch.autograd.Function):
+class _DeferredGradients(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.gradients = gradients
@@ -61,7 +61,7 @@ class StepGradients:
         if self._all_NO is None:
             *directions, self._num_rows_of_step, size = gradient_BO.shape
             num_rows = num_steps * self._num_rows_of_step
-            padding = missing_rows(num_rows, gradient_BO.device, self._dtype)
+            padding = num_padding_rows(num_rows, gradient_BO.device, self._dtype)
             self._all_NO = gradient_BO.new_empty(*directions, num_rows + padding, size, dtype=self._dtype)
             self._all_NO[..., num_rows:, :] = 0
             self._missing = set(range(num_steps))

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from nmt_cli.assembly.resume_checks import binding_values
-from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.console import format_count, log, warn
 from nmt_cli.system.distributed import multiplies_bf16
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.files import atomic_path
 from nmt_cli.system.processors import num_available, usage
 from nmt_cli.training.contention import ContentionMonitor
-from nmt_cli.training.precision_trial import timed
-from nmt_cli.training.trials import alternated, fastest
-from nmt_cli.training.update import rehearsal
+from nmt_cli.training.precision_trial import time_products
+from nmt_cli.training.trials import fastest_num_threads, time_alternately
+from nmt_cli.training.update import gradient_trial
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config, TrainingConfig
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 THREADS_SECONDS = 2.0
 """Seconds after which no further update is tried to choose the number of threads."""
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of the environment by which a user sets the number of threads."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSettings:
     """The precision and the threads that a run has chosen, as `measured.json` keeps them from the beginning."""
 
     configuration: str = ""
@@ -46,7 +46,7 @@ class Measured:
     threads: int | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment, config: Config) -> Measured:
+    def of(cls, experiment: Experiment, config: Config) -> MeasuredSettings:
         """Return the stored choices of a run, or empty ones if none are stored.
 
         Before the first checkpoint, choices that were made for another configuration count as none.
@@ -68,7 +68,7 @@ class Measured:
             ) from error
         return kept if experiment.has_begun or kept.configuration == first.configuration else first
 
-    def write(self, experiment: Experiment) -> Measured:
+    def write(self, experiment: Experiment) -> MeasuredSettings:
         """Write this to the run's directory, and return it."""
         with atomic_path(experiment.measured_path) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -88,13 +88,13 @@ def choose_precision(
             return None
         if config.training.precision != "auto" or experiment.has_begun:  # a run goes on as its checkpoint says
             return config.training.precision == "bf16"
-        kept = Measured.of(experiment, config)
+        kept = MeasuredSettings.of(experiment, config)
         if kept.precision is None:
             bf16 = is_bf16(config.training, model, world, target_length)
             kept = replace(kept, precision="bf16" if bf16 else "fp32").write(experiment)
         return kept.precision == "bf16"
 
-    bf16, *_ = world.gathered(world.agreed(decide))
+    bf16, *_ = world.all_gather(world.run_in_all(decide))
     return bool(bf16)
 
 
@@ -111,25 +111,25 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
         return multiplies_bf16(world.device)
     in_tokens = training.batch_type == "tokens"
     num_sentences = training.batch_size / (target_length if in_tokens else 1.0) / (training.accumulate * world.size)
-    times = timed(model, max(1, round(num_sentences)), max(1, round(num_sentences * target_length)))
+    times = time_products(model, max(1, round(num_sentences)), max(1, round(num_sentences * target_length)))
     log(
-        f"training.precision: auto takes {'bf16' if times.takes_bf16 else 'fp32'}; measured here, bf16 is "
+        f"training.precision: auto takes {'bf16' if times.is_bf16_faster else 'fp32'}; measured here, bf16 is "
         f"{times.fp32 / times.bf16:.2f} times as fast as fp32"
     )
-    return times.takes_bf16
+    return times.is_bf16_faster
 
 
-def log_precision(asked: str, taken: str, world: World) -> None:
+def log_precision(setting: str, precision: str, world: World) -> None:
     """Log which precision the run has, if this hardware has no fast bf16.
 
-    `asked` is training.precision (auto, fp32 or bf16), and `taken` is the precision of the run (fp32 or bf16).
+    `setting` is training.precision (auto, fp32 or bf16), and `precision` is the precision of the run (fp32 or bf16).
     """
     if multiplies_bf16(world.device):
         return
-    if taken == "bf16":
-        why = "as training.precision says" if asked == "bf16" else "because the run began in it"
+    if precision == "bf16":
+        why = "as training.precision says" if setting == "bf16" else "because the run began in it"
         warn(f"training in bf16, {why}. It is slower than fp32 here, because this hardware has no fast bf16")
-    elif asked == "auto":
+    elif setting == "auto":
         log("training.precision: auto takes fp32, because this hardware has no fast bf16")
 
 
@@ -142,22 +142,22 @@ def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, wor
     The number is measured when the run begins, if it has one process on CPUs and the user has not set the number.
     Several processes share the processors as torchrun or the user says.
     """
-    if world.size == 1 and world.device.type == "cpu" and leaves_threads_open(config.training):
-        kept = Measured.of(experiment, config)
+    if world.size == 1 and world.device.type == "cpu" and can_choose_threads(config.training):
+        kept = MeasuredSettings.of(experiment, config)
         if kept.threads is not None and 0 < kept.threads <= num_available():
             _resume_threads(kept.threads)
         elif not experiment.has_begun:
-            work = rehearsal(trainer.loader, trainer.accumulator, trainer.state)
-            replace(kept, threads=fastest_threads(work)).write(experiment)
+            work = gradient_trial(trainer.loader, trainer.accumulator, trainer.state)
+            replace(kept, threads=set_fastest_threads(work)).write(experiment)
     _warn_of_changed_threads(trainer, config.training.threads)
 
 
-def leaves_threads_open(training: TrainingConfig) -> bool:
+def can_choose_threads(training: TrainingConfig) -> bool:
     """Return whether the user has left the number of threads open."""
-    return training.threads is None and not any(os.environ.get(name) for name in VARIABLES)
+    return training.threads is None and not any(os.environ.get(name) for name in THREAD_VARIABLES)
 
 
-def fastest_threads(work: Callable[[], object]) -> int:
+def set_fastest_threads(work: Callable[[], object]) -> int:
     """Measure the work with one thread and with all, set the faster number of threads, and return it."""
 
     def with_threads(number: int) -> None:
@@ -169,12 +169,12 @@ def fastest_threads(work: Callable[[], object]) -> int:
         torch.set_num_threads(1)
         return 1
     ways = {number: lambda number=number: with_threads(number) for number in (1, most)}
-    times = alternated(ways, seconds=THREADS_SECONDS)
-    chosen = fastest(times)
+    times = time_alternately(ways, seconds=THREADS_SECONDS)
+    chosen = fastest_num_threads(times)
     torch.set_num_threads(chosen)
     log(
         f"measured: an update takes {median(times[1]):.3g} s with 1 thread and {median(times[most]):.3g} s with "
-        f"{most}; training has {counted(chosen, 'thread')} (training.threads sets another number)"
+        f"{most}; training has {format_count(chosen, 'thread')} (training.threads sets another number)"
     )
     return chosen
 
@@ -190,7 +190,7 @@ def _resume_threads(threads: int) -> None:
     torch.set_num_threads(threads)
     if threads < most:
         log(
-            f"training with {counted(threads, 'thread')}, the fastest when the run began. --set "
+            f"training with {format_count(threads, 'thread')}, the fastest when the run began. --set "
             f"training.threads={most} may be faster now, but the result then differs in the last digits"
         )
 
@@ -207,7 +207,7 @@ def _warn_of_changed_threads(trainer: Trainer, configured: int | None) -> None:
     trainer.state = replace(trainer.state, num_threads=now)
 
 
-def contention(world: World) -> ContentionMonitor | None:
+def contention_monitor(world: World) -> ContentionMonitor | None:
     """Return a monitor that notices when other programs slow a training down; None for several processes or a GPU.
 
     Other processes of the same training would count as other programs, and a GPU does not wait for processors.

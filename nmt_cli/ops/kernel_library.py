@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 VERSION = 3
 """The version of the kernels that `native` knows how to call."""
-_SLOWER = "nmt runs without its compiled kernels, which is slower"
-NOT_BUILT = f"{_SLOWER}. Reinstall nmt-cli on a machine with a C++ compiler"
+_NO_KERNELS = "nmt runs without its compiled kernels, which is slower"
+NOT_BUILT = f"{_NO_KERNELS}. Reinstall nmt-cli on a machine with a C++ compiler"
 """The message if the kernels were never compiled."""
 
 
@@ -21,7 +21,7 @@ def load() -> ctypes.CDLL | str:
         library = ctypes.CDLL(spec.origin)
         version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
     except (OSError, ValueError) as problem:
-        return f"{_SLOWER}, because they cannot be loaded ({problem}). Reinstall nmt-cli"
+        return f"{_NO_KERNELS}, because they cannot be loaded ({problem}). Reinstall nmt-cli"
     if version != VERSION:
-        return f"{_SLOWER}, because they belong to another version. Reinstall nmt-cli"
+        return f"{_NO_KERNELS}, because they belong to another version. Reinstall nmt-cli"
     return library

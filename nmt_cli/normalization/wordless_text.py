@@ -8,17 +8,17 @@ from dataclasses import replace
 from nmt_cli.normalization.number_spans import number_spans
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change
-from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.line import Line, UndoRecord
 from nmt_cli.text.translation import Translation
 
-_HALF_OF_DAY = re.compile(r"(?<=\d)\s?[ap]\.?m\b\.?", re.IGNORECASE)
+_AM_PM = re.compile(r"(?<=\d)\s?[ap]\.?m\b\.?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{3,}(?!\S)")
 """A word between blanks: most lines have one, and need no closer look."""
 MAX_LENGTH = 200
 """Most characters of a text that is copied; a longer one, such as a table of numbers, is read by the model as usual."""
 
 
-class Wordless(RestoringStep):
+class WordlessText(RestoringStep):
     """Takes the text of a line without words away, and copies it into the translation."""
 
     name = "wordless"
@@ -29,17 +29,17 @@ class Wordless(RestoringStep):
         if not text.strip() or len(text) > MAX_LENGTH or line.prefix or line.constraints or _has_words(line):
             return line
         begin = len(text) - len(text.lstrip())
-        nothing = replace(line, locked=(), no_text=())  # of placeholders, which come back with the text
-        return nothing.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
+        nothing = replace(line, locked_spans=(), non_text_spans=())  # of placeholders, which come back with the text
+        return nothing.apply_step(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
 
-    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+    def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
         """Return the change that replaces the generated text by the text of the line."""
         begin, end = undo.data
-        return [Change(0, len(found.text), undo.edits.old[begin:end], (begin, end))]
+        return [Change(0, len(translation.text), undo.edits.old[begin:end], (begin, end))]
 
 
 def _has_words(line: Line) -> bool:
-    text = line.plain()
+    text = line.plain_text()
     if _PLAIN_WORD.search(text):
         return True
     if not any(map(str.isalpha, text)):
@@ -49,4 +49,4 @@ def _has_words(line: Line) -> bool:
         rest.append(text[position:begin] + "0")
         position = end
     rest.append(text[position:])
-    return any(map(str.isalpha, _HALF_OF_DAY.sub("", "".join(rest))))
+    return any(map(str.isalpha, _AM_PM.sub("", "".join(rest))))

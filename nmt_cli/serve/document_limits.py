@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock, Semaphore
 
 from nmt_cli.formats.work import Work
-from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
+from nmt_cli.serve.engine_interface import Busy, Cancellation, RequestTooLarge
 from nmt_cli.serve.limits import Limits
 
 TURNS = ((20_000, 2), (1_000, 4))
@@ -23,7 +23,7 @@ WAIT_SECONDS = 0.5
 RETRY_SECONDS = 10
 
 
-class Documents:
+class DocumentLimiter:
     """Counts the parts of all documents in work. Plain text counts as a document of lines. Any thread may call the
     methods."""
 
@@ -34,7 +34,7 @@ class Documents:
         self.turns = [(most, Semaphore(number)) for most, number in TURNS]
 
     @contextmanager
-    def one(self, cancellation: Cancellation) -> Iterator[Document]:
+    def open_document(self, cancellation: Cancellation) -> Iterator[Document]:
         """Yield a new document to work on; after the block its parts are no longer counted."""
         document = Document(self, cancellation)
         try:
@@ -57,7 +57,7 @@ class Documents:
 class Document:
     """A document, or the texts of a request, while it is translated."""
 
-    def __init__(self, documents: Documents, cancellation: Cancellation) -> None:
+    def __init__(self, documents: DocumentLimiter, cancellation: Cancellation) -> None:
         self.work = Work(cancellation.check, self._grow)
         self._documents, self._cancellation = documents, cancellation
         self._num_parts = 0
@@ -66,7 +66,7 @@ class Document:
     def _grow(self, num_parts: int) -> None:
         most = self._documents.limits.parts
         if self._num_parts + num_parts > most:
-            raise TooMuch(
+            raise RequestTooLarge(
                 f"it has more than {most:,} parts (tags, attributes, entities, lines, sentences and so on); send it in "
                 "several requests"
             )

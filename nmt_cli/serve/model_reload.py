@@ -10,14 +10,14 @@ from time import monotonic
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.system.console import log, warn
 
-SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two looks at the model directories."""
 LONGEST_PAUSE = 60.0
 """Longest pause in seconds before another try to load a checkpoint. Each failure to load it doubles the pause."""
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedModel:
     """A model whose newer checkpoints are loaded."""
 
     names: str
@@ -26,7 +26,7 @@ class Watched:
     """Returns a name of the checkpoint that would be loaded now; another name means another checkpoint."""
     reload: Callable[[], None]
     """Has the workers load the newest checkpoint."""
-    seen: str
+    loaded_checkpoint: str
     """Name of the checkpoint that the server uses."""
     failure: tuple[str, str] | None = None
     """Name of the checkpoint that the last try could not load, and the reason; None if there was no failure."""
@@ -41,7 +41,7 @@ class Watcher:
     memory may have been short. A failure that repeats with the same message is logged once.
     """
 
-    def __init__(self, watched: Sequence[Watched], metrics: Metrics, *, seconds: float = SECONDS) -> None:
+    def __init__(self, watched: Sequence[WatchedModel], metrics: Metrics, *, seconds: float = POLL_SECONDS) -> None:
         self._watched, self._metrics, self._seconds = watched, metrics, seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="nmt-watch", daemon=True)
@@ -54,10 +54,10 @@ class Watcher:
     def _watch(self) -> None:
         while not self._ended.wait(self._seconds):
             for one in self._watched:
-                look_at(one, self._metrics, monotonic(), self._seconds)
+                reload_if_newer(one, self._metrics, monotonic(), self._seconds)
 
 
-def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
+def reload_if_newer(one: WatchedModel, metrics: Metrics, now: float, seconds: float) -> None:
     """Load the newest checkpoint of a model if it is not in use yet, and if it is not too early for another try.
 
     `now` is the time by `time.monotonic`, and `seconds` the pause after a first failure.
@@ -65,7 +65,7 @@ def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
     newest = "the newest checkpoint"
     try:
         newest = one.newest()
-        if newest == one.seen:
+        if newest == one.loaded_checkpoint:
             one.failure = None
             return
         if one.failure and one.failure[0] == newest and now < one.try_again_at:
@@ -81,6 +81,6 @@ def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
             warn(f"{one.names}: {newest} cannot be loaded; the old checkpoint stays in use: {error}")
         one.failure = failure
         return
-    one.seen, one.failure = newest, None
+    one.loaded_checkpoint, one.failure = newest, None
     metrics.reloads["loaded"] += 1
     log(f"{one.names}: loaded {newest}")

@@ -15,11 +15,11 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from nmt_cli.serve.connection import Connection, Serving
+from nmt_cli.serve.connection import Connection, ServerState
 from nmt_cli.serve.limits import Limits
-from nmt_cli.serve.proxies import BehindProxies
+from nmt_cli.serve.proxies import ProxyHeadersMiddleware
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.signals import ENDING, answered_by
+from nmt_cli.system.signals import TERMINATION_SIGNALS, handle_signals
 
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")
@@ -32,7 +32,7 @@ FILES_PER_CONNECTION = 8
 before the first of too many is closed."""
 
 
-def found_address(host: str, port: int) -> tuple[int, int, int, Any]:
+def resolve_address(host: str, port: int) -> tuple[int, int, int, Any]:
     """Return the family, kind, protocol and address of a socket for a host and a port."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -42,47 +42,47 @@ def found_address(host: str, port: int) -> tuple[int, int, int, Any]:
     return family, kind, protocol, address
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address.
 
     Raises:
         InputError: the address does not exist here, may not be used, or is in use.
     """
-    family, kind, protocol, address = found_address(host, port)
+    family, kind, protocol, address = resolve_address(host, port)
     # With the protocol named, asyncio has each packet sent at once. Else the body of an answer waits until the client
     # has acknowledged its headers, for which clients take up to 40 ms.
-    opened = socket.socket(family, kind, protocol)
+    sock = socket.socket(family, kind, protocol)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-        opened.listen(BACKLOG)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
-        opened.close()
+        sock.close()
         reason = getattr(error, "strerror", None) or str(error)
         # This machine has no such address; all other reasons lie with the port.
         option = "--host" if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else "--port"
         raise InputError(f"{host}:{port}: cannot listen there: {reason.lower()}; choose another {option}") from None
-    return opened
+    return sock
 
 
-def serve_until_told(
-    app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None],
-    ending: Callable[[], None] = lambda: None, proxies: Sequence[str] = (),
+def serve_until_signal(
+    app: ASGIApp, listening: socket.socket, limits: Limits, *, on_ready: Callable[[], None],
+    on_shutdown: Callable[[], None] = lambda: None, proxies: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Answer requests until a signal comes; finish those that are being answered, and return the signal's number.
 
-    `ready` is called when requests are answered, and `ending` when the first signal has come. `proxies` are addresses
-    and networks of proxies that are trusted in addition to those on this machine.
+    `on_ready` is called when requests are answered, and `on_shutdown` when the first signal has come. `proxies` are
+    addresses and networks of proxies that are trusted in addition to those on this machine.
     """
-    connections = connections_with_room(limits.connections)
+    connections = raise_file_limit(limits.connections)
     server = _Server(
-        Serving(BehindProxies(app, (*TRUSTED_PROXIES, *proxies)), replace(limits, connections=connections))
+        ServerState(ProxyHeadersMiddleware(app, (*TRUSTED_PROXIES, *proxies)), replace(limits, connections=connections))
     )
-    asyncio.run(server.serve(listening, ready, ending))
+    asyncio.run(server.serve(listening, on_ready, on_shutdown))
     return server.received
 
 
-def connections_with_room(wanted: int) -> int:
+def raise_file_limit(wanted: int) -> int:
     """Let this process open the files that `wanted` connections may need, and return the number of connections for
     which there is room."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -93,39 +93,43 @@ def connections_with_room(wanted: int) -> int:
     return wanted if files < 0 else min(wanted, max(1, files // FILES_PER_CONNECTION))
 
 
-def end_by_itself() -> None:
+def terminate_self() -> None:
     """Send this process SIGTERM, which ends its server, or another signal that does so if SIGTERM is ignored."""
-    heard = (number for number in (signal.SIGTERM, *ENDING) if signal.getsignal(number) is not signal.SIG_IGN)
+    heard = (
+        number for number in (signal.SIGTERM, *TERMINATION_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN
+    )
     os.kill(os.getpid(), next(heard, signal.SIGKILL))
 
 
 class _Server:
     """Answers requests until a signal comes, and keeps the signal's number in `received`."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: ServerState) -> None:
         self._serving = serving
-        self._insists = False
+        self._is_forced = False
         self.received = 0
 
-    async def serve(self, listening: socket.socket, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+    async def serve(
+        self, listening: socket.socket, on_ready: Callable[[], None], on_shutdown: Callable[[], None]
+    ) -> None:
         """Answer requests until a signal comes, then finish those that have begun, unless Ctrl-C follows the signal.
 
-        `ready` and `ending` are called as in `serve_until_told`.
+        `on_ready` and `on_shutdown` are called as in `serve_until_signal`.
         """
-        with answered_by(self._hear):
+        with handle_signals(self._handle_signal):
             server = await asyncio.get_running_loop().create_server(
                 lambda: Connection(self._serving), sock=listening, backlog=self._serving.limits.connections
             )
-            ready()
+            on_ready()
             while not self.received:
                 await asyncio.sleep(LOOK_SECONDS)
-            ending()
+            on_shutdown()
             server.close()
             self._serving.end()
-            while (self._serving.connections or self._serving.tasks) and not self._insists:
+            while (self._serving.connections or self._serving.tasks) and not self._is_forced:
                 await asyncio.sleep(LOOK_SECONDS)
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
+    def _handle_signal(self, number: int, _: FrameType | None) -> None:
         if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
-            self._insists = True
+            self._is_forced = True
         self.received = self.received or number

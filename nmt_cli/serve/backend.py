@@ -13,15 +13,23 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
-from nmt_cli.serve.asking import Busy, Cancellation, Counts, TooMuch
+from nmt_cli.serve.engine_interface import Busy, Cancellation, Counts, RequestTooLarge
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import NmtError
-from nmt_cli.system.workers import RenewableLauncher
-from nmt_cli.translation.pool import Cancelled, Pool, Ticket
-from nmt_cli.translation.results import Translated
-from nmt_cli.translation.sentence_tasks import AHEAD, PROBE, Abilities, Found, SentenceTask, Wanted, tasks_of
+from nmt_cli.system.workers import ReloadableLauncher
+from nmt_cli.translation.pool import Pool, TaskCancelled, Ticket
+from nmt_cli.translation.results import TranslatedLine
+from nmt_cli.translation.sentence_tasks import (
+    PREFETCH_COUNTS,
+    PROBE,
+    Capabilities,
+    RequestOptions,
+    SentenceResult,
+    SentenceTask,
+    tasks_of,
+)
 
-PAUSES = (0.0, 1.0, 2.0, 4.0)
+RESTART_DELAYS = (0.0, 1.0, 2.0, 4.0)
 """Seconds before the next start after one, two and so on failures of workers in a row; after one more the server
 ends."""
 MAX_RETRY_SECONDS = 60
@@ -31,11 +39,11 @@ STALLED_SECONDS = 30.0
 """Seconds without progress after which a search counts as stuck. Its longest steps take a second or two."""
 
 
-class Search:
+class TranslationBackend:
     """The workers, and an engine for each direction."""
 
     def __init__(
-        self, launcher: RenewableLauncher, directions: int, *, workers: int, max_waiting: int, lost: Callable[[], None]
+        self, launcher: ReloadableLauncher, directions: int, *, workers: int, max_waiting: int, lost: Callable[[], None]
     ) -> None:
         """Start the first worker, and wait until it has loaded all models and translated a word in each direction.
 
@@ -45,7 +53,7 @@ class Search:
             NmtError: a model cannot be loaded, or does not translate.
         """
         self.workers, self.max_waiting = workers, max_waiting
-        self.is_lost = False
+        self.has_failed = False
         """True if the workers keep dying, or if the search got stuck while the server was ending."""
         self._lost, self._is_closing = lost, False
         self._launcher = launcher
@@ -56,22 +64,22 @@ class Search:
         """Number of workers that died in pools which have ended."""
         self._reloading, self._replacing = threading.Lock(), threading.Lock()
         try:
-            pool, abilities = self._opened(directions)
+            pool, capabilities = self._open_pool(directions)
         except BaseException:  # a signal too: nobody would wait for the models
             self.close()
             raise
         self._pools.append(pool)
-        self.engines = [Engine(self, direction, found) for direction, found in enumerate(abilities)]
+        self.engines = [Engine(self, direction, found) for direction, found in enumerate(capabilities)]
 
     def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
         """Accept the tasks of a request, and return their tickets. All are done with the newest models."""
         with self._replacing:
             return [self._pools[-1].submit(task, priority=task.size) for task in tasks]
 
-    def reload(self, what: Any) -> None:
+    def reload(self, model_index: Any) -> None:
         """Load a model anew for all requests from now on; requests that have begun end with the old model.
 
-        `what` tells the launcher which model to load (`RenewableLauncher.renew`).
+        `model_index` tells the launcher which model to load (`ReloadableLauncher.reload`).
 
         Raises:
             NmtError: the model cannot be loaded, or does not translate, so the old one stays in use.
@@ -80,13 +88,13 @@ class Search:
             # Its workers that there are do the rest, because new ones would have the new weights.
             self._pools[-1].limit_workers(1)
             try:
-                self._launcher.renew(what)
-                pool, abilities = self._opened(len(self.engines))
+                self._launcher.reload(model_index)
+                pool, capabilities = self._open_pool(len(self.engines))
             except BaseException:
                 self._pools[-1].limit_workers(self.workers)
                 raise
-            for engine, found in zip(self.engines, abilities, strict=True):
-                engine.abilities = found
+            for engine, found in zip(self.engines, capabilities, strict=True):
+                engine.capabilities = found
             with self._replacing:
                 old = self._pools[-1]
                 self._pools.append(pool)
@@ -98,29 +106,30 @@ class Search:
             self._past_deaths += pool.status().deaths
             self._pools.remove(pool)
 
-    def _opened(self, directions: int) -> tuple[Pool, list[Abilities]]:
+    def _open_pool(self, directions: int) -> tuple[Pool, list[Capabilities]]:
         """Return a new pool and the abilities of each direction, once its first worker has translated a word in each
         direction."""
         probe = SentenceTask(0, (PROBE,), places=(0,))
         pool = Pool(
-            self._launcher, workers=self.workers, ahead=AHEAD, probe=probe, pauses=PAUSES,
-            lost=lambda error: self._lose(pool, error),
+            self._launcher, workers=self.workers, prefetch_counts=PREFETCH_COUNTS, probe=probe,
+            restart_delays=RESTART_DELAYS,
+            lost=lambda error: self._on_pool_failure(pool, error),
         )  # fmt: skip
         try:
             tickets = [pool.submit(SentenceTask(number, (PROBE,), places=(0,))) for number in range(directions)]
-            return pool, [ticket.result().abilities for ticket in tickets]
+            return pool, [ticket.result().capabilities for ticket in tickets]
         except BaseException:
             pool.end()
             raise
 
-    def _lose(self, pool: Pool, error: NmtError) -> None:
+    def _on_pool_failure(self, pool: Pool, error: NmtError) -> None:
         """Have the server end if the pool that has given up is the one that takes new requests."""
         if self._pools and pool is self._pools[-1] and not self._is_closing:
-            self.is_lost = True
+            self.has_failed = True
             self._lost()
             log(f"error: translation has stopped working, so the server ends; restart it: {error}")
 
-    def counted(self) -> tuple[int, int]:
+    def worker_failures(self) -> tuple[int, int]:
         """Return how many workers have died in all, and how many since a worker last finished a task."""
         with self._replacing:
             status = [pool.status() for pool in self._pools]
@@ -133,7 +142,7 @@ class Search:
         except (NmtError, TimeoutError) as error:
             return str(error)
         until = monotonic() + ANSWER_SECONDS
-        while self.counted()[1]:  # a new worker is asked for a translation
+        while self.worker_failures()[1]:  # a new worker is asked for a translation
             if monotonic() > until:
                 return "it has failed and has not translated anything since"
             sleep(0.05)
@@ -145,12 +154,12 @@ class Search:
 
     def _end_when_stuck(self) -> None:
         since = monotonic()
-        while not self._is_closing and not self.is_lost:
+        while not self._is_closing and not self.has_failed:
             problem = self.problem()
             if problem is None:
                 since = monotonic()
             elif monotonic() - since > STALLED_SECONDS:
-                self.is_lost = True
+                self.has_failed = True
                 self._end_pools()
                 log(f"error: translation has stopped working ({problem}), so the server ends; restart it")
                 return
@@ -171,8 +180,8 @@ class Search:
 class Engine:
     """Translates the sentences of many requests in one direction."""
 
-    def __init__(self, search: Search, direction: int, abilities: Abilities) -> None:
-        self.abilities = abilities
+    def __init__(self, search: TranslationBackend, direction: int, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
         """Properties of the model."""
         self._search, self._direction = search, direction
         self._lock = threading.Lock()
@@ -181,24 +190,24 @@ class Engine:
         self._counts = Counts()
 
     def translate(
-        self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
-    ) -> list[Translated]:
+        self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
+    ) -> list[TranslatedLine]:
         """Return the translations of each sentence; see `AnyEngine`."""
         request = self.begin(sentences, wanted)
         if cancellation is not None:
             cancellation.add(request.cancel)
         return request.result()
 
-    def begin(self, sentences: Sequence[str], wanted: Wanted) -> Request:
+    def begin(self, sentences: Sequence[str], wanted: RequestOptions) -> TranslationFuture:
         """Begin the translation of some sentences.
 
         Raises:
-            TooMuch: there are more sentences than may ever wait.
+            RequestTooLarge: there are more sentences than may ever wait.
             Busy: too many sentences wait already; nothing of this request was accepted.
         """
         most = self._search.max_waiting
         if len(sentences) > most:
-            raise TooMuch(f"{len(sentences):,} sentences are more than {most:,}; send them in parts")
+            raise RequestTooLarge(f"{len(sentences):,} sentences are more than {most:,}; send them in parts")
         with self._lock:
             num_waiting = self._num_waiting()
             if num_waiting + len(sentences) > most:
@@ -207,23 +216,23 @@ class Engine:
             tickets = self._search.submit(tasks)
             self._sentences |= {ticket: len(task.sentences) for ticket, task in zip(tickets, tasks, strict=True)}
         for ticket in tickets:
-            ticket.on_settled(self._settled)
-        return Request([task.places for task in tasks], tickets)
+            ticket.on_settled(self._on_settled)
+        return TranslationFuture([task.places for task in tasks], tickets)
 
-    def counted(self) -> Counts:
+    def counts(self) -> Counts:
         """Return the counts as they are now."""
-        deaths, _ = self._search.counted()
+        deaths, _ = self._search.worker_failures()
         with self._lock:
             return self._counts._replace(failures=deaths, waiting=self._num_waiting())
 
     def _num_waiting(self) -> int:
         return sum(number for ticket, number in self._sentences.items() if not (ticket.has_begun or ticket.is_settled))
 
-    def _settled(self, ticket: Ticket) -> None:
+    def _on_settled(self, ticket: Ticket) -> None:
         with self._lock:
             self._sentences.pop(ticket, None)
             with suppress(Exception):  # what failed or was cancelled is not counted
-                self._counts = self._counts.plus(ticket.result(0).spent)
+                self._counts = self._counts.plus(ticket.result(0).search_statistics)
 
     def _seconds_to_wait(self, num_waiting: int) -> int:
         """Return the seconds after which to ask again: until about half of the waiting sentences will be translated."""
@@ -233,13 +242,13 @@ class Engine:
         return max(1, min(MAX_RETRY_SECONDS, round(num_waiting / speed / 2)))
 
 
-class Request:
+class TranslationFuture:
     """The translation of some sentences for a client."""
 
     def __init__(self, places: Sequence[Sequence[int]], tickets: Sequence[Ticket]) -> None:
         self._places, self._tickets = places, tickets
 
-    def result(self, timeout: float | None = None) -> list[Translated]:
+    def result(self, timeout: float | None = None) -> list[TranslatedLine]:
         """Wait for the translations of all sentences, and return them in order.
 
         Raises:
@@ -247,12 +256,12 @@ class Request:
             NmtError: the translation has failed.
             TimeoutError: some sentences are not translated yet.
         """
-        translated: dict[int, Translated] = {}
+        translated: dict[int, TranslatedLine] = {}
         try:
             for places, ticket in zip(self._places, self._tickets, strict=True):
-                found: Found = ticket.result(timeout)
+                found: SentenceResult = ticket.result(timeout)
                 translated.update(zip(places, found.translated, strict=True))
-        except (NmtError, Cancelled):
+        except (NmtError, TaskCancelled):
             self.cancel()  # nobody waits for the rest
             raise
         return [translated[place] for place in range(len(translated))]

@@ -11,7 +11,7 @@ from typing import Any
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import log, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.direction import Direction, listed
+from nmt_cli.text.direction import Direction, format_directions
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 """Precisions in which models translate; auto is fp32."""
@@ -33,7 +33,8 @@ class ModelOptions:
     """Source language of the direction; it and `target_lang` are needed for models of several directions."""
     target_lang: str | None = None
     zero_shot: bool = False
-    """True to allow a direction that was not trained, if both its languages are known (see `can_try`)."""
+    """True to allow a direction that was not trained, if both its languages are known (see
+    `can_translate_zero_shot`)."""
 
     def experiments(self) -> list[Experiment]:
         """Return the models, as `named_models` does, each as the model of the direction that is asked for.
@@ -42,7 +43,7 @@ class ModelOptions:
             InputError: as for `named_models`; a model has several directions and none is given, or it lacks the given
                 one.
         """
-        return [self._within(experiment) for experiment in named_models(self.directories)]
+        return [self._for_requested_direction(experiment) for experiment in named_models(self.directories)]
 
     def of_each_direction(self) -> list[ModelOptions]:
         """Return these options once for each direction of the first model; unchanged if a language is given."""
@@ -51,27 +52,27 @@ class ModelOptions:
             return [self]
         return [replace(self, source_lang=source, target_lang=target) for source, target in directions]
 
-    def _within(self, experiment: Experiment) -> Experiment:
+    def _for_requested_direction(self, experiment: Experiment) -> Experiment:
         """Return a run as the model of the direction that is asked for; `InputError` if there is not exactly one."""
         data, source, target = experiment.config.data, self.source_lang, self.target_lang
         fitting = [one for one in data.directions if source in (None, one.source) and target in (None, one.target)]
-        there = f"{experiment.directory}: translates {listed(data.directions)}"
+        there = f"{experiment.directory}: translates {format_directions(data.directions)}"
         if len(fitting) == 1:
-            return experiment.within(fitting[0])
+            return experiment.for_direction(fitting[0])
         if fitting:
             raise InputError(f"{there}; choose a direction with --source-lang and --target-lang")
         asked = f"{source or '?'}-{target or '?'}"
-        if source is None or target is None or not can_try(data.directions, Direction(source, target)):
+        if source is None or target is None or not can_translate_zero_shot(data.directions, Direction(source, target)):
             raise InputError(f"{there}, not {asked}")
         if not self.zero_shot:
             raise InputError(
                 f"{there}; {asked} was never trained. --zero-shot translates in it all the same, usually badly"
             )
         warn(f"{there}; {asked} was never trained, so its translations are usually bad")
-        return experiment.within(Direction(source, target))
+        return experiment.for_direction(Direction(source, target))
 
     @property
-    def loading(self) -> dict[str, Any]:
+    def loading_options(self) -> dict[str, Any]:
         """Checkpoint, device, threads and precision, as keyword arguments of `open_translator` and `open_scorer`."""
         return {
             "checkpoint": self.checkpoint,
@@ -90,7 +91,7 @@ def named_model(model_dir: Path | None) -> Path:
     return named_models(() if model_dir is None else [model_dir])[0].directory
 
 
-def can_try(directions: Sequence[Direction], other: Direction) -> bool:
+def can_translate_zero_shot(directions: Sequence[Direction], other: Direction) -> bool:
     """Return whether a model of `directions` reads the source language of `other` and writes its target language."""
     reads, writes = ({direction[side] for direction in directions} for side in (0, 1))
     return other.source != other.target and other.source in reads and other.target in writes
@@ -102,7 +103,7 @@ def newest_finished(root: Path) -> Experiment | None:
     for index_path in root.glob("*/checkpoints/index.json"):
         experiment = Experiment(index_path.parent.parent)
         try:
-            if experiment.config_path.is_file() and experiment.checkpoints.index().finished:
+            if experiment.config_path.is_file() and experiment.checkpoints.index().finish_reason:
                 candidates.append((index_path.stat().st_mtime_ns, experiment))
         except (InputError, OSError):
             continue

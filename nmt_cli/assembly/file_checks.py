@@ -38,7 +38,7 @@ def refuse_standard_input_twice(paths: Sequence[str | None]) -> None:
 
 
 @contextmanager
-def readable_again(paths: Sequence[str]) -> Iterator[list[str]]:
+def rereadable_paths(paths: Sequence[str]) -> Iterator[list[str]]:
     """Yield the paths, with a temporary copy in place of standard input, for work that reads a file more than once.
 
     Raises:
@@ -68,7 +68,9 @@ def refuse_one_file(pair: Sequence[str]) -> None:
         raise InputError(f"{source}: is given as source and as target. Give two files")
 
 
-def refuse_odd_languages(languages: Sequence[str], options: Sequence[str] = ("--source-lang", "--target-lang")) -> None:
+def refuse_invalid_languages(
+    languages: Sequence[str], options: Sequence[str] = ("--source-lang", "--target-lang")
+) -> None:
     """Raise `InputError` if a language cannot be the ending of a file name; `options` give the languages, in order."""
     for option, language in zip(options, languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):

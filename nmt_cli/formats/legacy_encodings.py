@@ -11,7 +11,7 @@ from nmt_cli.formats.languages import Languages
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary_language
 
-_OLDER = {
+_LEGACY_CODECS = {
     "zh": ("gb18030", "big5"), "ja": ("cp932", "euc_jp"), "ko": ("cp949",), "el": ("cp1253",), "tr": ("cp1254",),
     "he": ("cp1255",), "th": ("cp874",), "vi": ("cp1258",),
     **dict.fromkeys(("ru", "uk", "bg", "sr", "mk", "be"), ("cp1251", "koi8_r")),
@@ -33,7 +33,7 @@ _FREQUENT = {
     **dict.fromkeys(("cp1252", "latin_1"), r"[àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿœßðþÀÉÈÊÇÖÜÄÅØÆÎÔ’‘“”„«»–—…€¿¡]"),
 }  # fmt: skip
 """Characters that are frequent in text for which an encoding was made."""
-_SHOWN = {"gb18030": "GB18030", "cp932": "Shift_JIS", "euc_jp": "EUC-JP", "big5": "Big5", "latin_1": "Latin-1"}
+_DISPLAY_NAMES = {"gb18030": "GB18030", "cp932": "Shift_JIS", "euc_jp": "EUC-JP", "big5": "Big5", "latin_1": "Latin-1"}
 
 
 class UncertainEncodingError(InputError):
@@ -41,14 +41,14 @@ class UncertainEncodingError(InputError):
 
     def __init__(self, name: str, codecs_: list[str]) -> None:
         self.codecs = list(dict.fromkeys(codecs_))
-        tries = "; or ".join(f"--encoding {shown(codec)}" for codec in self.codecs)
+        tries = "; or ".join(f"--encoding {encoding_label(codec)}" for codec in self.codecs)
         super().__init__(
             f"{name}: is not UTF-8, and its encoding is not certain. Run the same command again with one of these: "
             f"{tries}"
         )
 
 
-def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
+def legacy_encoding(name: str, sample: bytes, languages: Languages) -> str:
     """Return the codec of a text that is not in UTF-8, of which `sample` has some lines.
 
     The codecs that fit are compared by how much of the text beyond ASCII is frequent in the languages they were made
@@ -57,7 +57,7 @@ def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
     Raises:
         UncertainEncodingError: charset-normalizer decides nothing either; the message has the options that settle it.
     """
-    likely = [codec for language in languages for codec in _OLDER.get(primary_language(language), ())]
+    likely = [codec for language in languages for codec in _LEGACY_CODECS.get(primary_language(language), ())]
     western = "cp1252" if _decodes(sample, "cp1252") else "latin_1"
     fitting = [codec for codec in dict.fromkeys([*likely, western]) if _decodes(sample, codec)]
     texts = {codec: "".join(letter for letter in sample.decode(codec) if letter > "\x7f") for codec in fitting}
@@ -93,6 +93,6 @@ def _decodes(sample: bytes, codec: str) -> bool:
     return True
 
 
-def shown(codec: str) -> str:
+def encoding_label(codec: str) -> str:
     """Return the name of an encoding for messages and reports."""
-    return _SHOWN.get(codec, codec)
+    return _DISPLAY_NAMES.get(codec, codec)

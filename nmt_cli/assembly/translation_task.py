@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.named_files import refuse_standard_input_twice
+from nmt_cli.assembly.file_checks import refuse_standard_input_twice
 from nmt_cli.formats.recognise import ending_of
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.model_options import ModelOptions
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.translator import Translator
 
@@ -21,7 +21,7 @@ _CATALOGUES = (".po", ".pot", ".xlf", ".xliff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedDecoding:
+class DecodingOverrides:
     """The options of a command that take the place of a model's decoding defaults; None leaves the default."""
 
     beam_size: int | None = None
@@ -56,7 +56,7 @@ class RequestedDecoding:
             "with_alignment": self.alignment or self.copy_unknown or self.markup,
         }
 
-    def warn_of_idle(self) -> None:
+    def warn_of_unused_options(self) -> None:
         """Warn of options of the search with `--sample`, and of options of sampling without it: they change nothing."""
         of_search = {"--beam-size": self.beam_size, "--length-penalty": self.length_penalty}
         of_sampling = {"--temperature": self.temperature, "--seed": self.seed}
@@ -110,7 +110,7 @@ class TranslationTask:
         """The files that are read, except the models."""
         return [self.file, *(path for path in (self.shortlist, self.glossary, self.prefix) if path is not None)]
 
-    def check(self, decoding: RequestedDecoding) -> None:
+    def check(self, decoding: DecodingOverrides) -> None:
         """Refuse options that do not go together, before any file is read.
 
         Raises:
@@ -126,7 +126,7 @@ class TranslationTask:
         if self.confidence and self.is_of_lines and self.format != "jsonl":
             raise InputError(f"--confidence: has no place in the format {self.format}; add --format jsonl")
 
-    def _check_constraints(self, decoding: RequestedDecoding) -> None:
+    def _check_constraints(self, decoding: DecodingOverrides) -> None:
         """Refuse options that do not go with a glossary or with prefixes."""
         if decoding.glossary_weight is not None and self.glossary is None:
             raise InputError("--glossary-weight: needs --glossary FILE.tsv, whose terms it makes likelier")
@@ -141,7 +141,7 @@ class TranslationTask:
                 )
         refuse_standard_input_twice([self.file, *(path for path in (self.glossary, self.prefix) if path is not None)])
 
-    def _check_document(self, decoding: RequestedDecoding) -> None:
+    def _check_document(self, decoding: DecodingOverrides) -> None:
         """Refuse options that do not go with a document or with paragraphs, and `--overwrite` with anything else."""
         ending = ending_of(self.file) if self.file is not None and self.output is not None else None
         if self.overwrite and ending not in _CATALOGUES:
@@ -165,8 +165,8 @@ class TranslationTask:
             raise InputError("--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT")
 
 
-def open_requested(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+def open_task_translator(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: DecodingOverrides
 ) -> Translator:
     """Return the translator of some models for a task, and warn of options that change nothing.
 
@@ -177,39 +177,40 @@ def open_requested(
 
     translator = open_translator(
         experiments, shortlist=task.shortlist, glossary=task.glossary,
-        confidence=task.confidence, **models.loading, **decoding.values(),
+        confidence=task.confidence, **models.loading_options, **decoding.values(),
     )  # fmt: skip
-    decoding.warn_of_idle()
-    if translator.options.copy_unknown and translator.tokenizers[0].spells_bytes:
+    decoding.warn_of_unused_options()
+    if translator.options.copy_unknown and translator.tokenizers[0].has_byte_fallback:
         warn("--copy-unknown does nothing: this model spells unknown words with bytes, so no word is unknown to it")
     return translator
 
 
-def open_for_lines(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+def open_line_translator(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: DecodingOverrides
 ) -> Translator:
     """Return the translator of some models for a task of lines.
 
     Raises:
-        InputError: as for `open_requested`; the models lack an attention that is needed, or more translations of a line
+        InputError: as for `open_task_translator`; the models lack an attention that is needed, or more translations of
+        a line
             are wanted than the beam holds.
     """
-    translator = open_requested(task, experiments, models, decoding)
-    need_attention(translator)
+    translator = open_task_translator(task, experiments, models, decoding)
+    require_attention(translator)
     options = translator.options
     if options.sampling_temperature is None and decoding.n_best > options.beam_size:
         raise InputError(f"--n-best {decoding.n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
     return translator
 
 
-def need_attention(translator: Translator) -> None:
+def require_attention(translator: Translator) -> None:
     """Refuse options that need alignments if the models have no attention to make them.
 
     Raises:
         InputError: the translator is to return alignments, and its models have no attention.
     """
     if translator.options.with_alignment and not translator.models.has_attention:
-        without = translator.models.without_attention
+        without = translator.models.no_attention_message
         raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")
 
 

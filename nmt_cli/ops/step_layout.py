@@ -14,11 +14,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from nmt_cli.ops.matmul import MULTIPLE
-from nmt_cli.ops.reverse import reversed_in_time
+from nmt_cli.ops.matmul import ROW_MULTIPLE
+from nmt_cli.ops.reverse import reverse_sequence
 
 
-class Reading(Protocol):
+class StepLayout(Protocol):
     """The order in which the positions of a batch are read."""
 
     counts: list[int]
@@ -38,17 +38,21 @@ class Reading(Protocol):
         ...
 
 
-def reading_of(lengths_B: Tensor, reversal_BS: Tensor, *, drops: bool) -> Reading:
+def step_layout(lengths_B: Tensor, reversal_BS: Tensor, *, has_dropout: bool) -> StepLayout:
     """Return the order of reading for rows of these lengths.
 
     `reversal_BS` has, for each position, the position that takes its place when a row is read backwards; padding stays
-    at the end. With `drops` there are dropout masks, one for each row, so rows must not be reordered.
+    at the end. With `has_dropout` there are dropout masks, one for each row, so rows must not be reordered.
     """
     last_B = (lengths_B - 1).clamp(min=0)
-    return WholeReading(reversal_BS, last_B) if drops or torch.is_grad_enabled() else PackedReading(reversal_BS, last_B)
+    return (
+        PaddedLayout(reversal_BS, last_B)
+        if has_dropout or torch.is_grad_enabled()
+        else PackedLayout(reversal_BS, last_B)
+    )
 
 
-class WholeReading:
+class PaddedLayout:
     """Reads all rows at every step, in their order."""
 
     def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
@@ -57,18 +61,18 @@ class WholeReading:
         self.counts = [batch] * length
 
     def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
-        readings = [inputs_BSX, reversed_in_time(inputs_BSX, self._reversal_BS)][:num_directions]
+        readings = [inputs_BSX, reverse_sequence(inputs_BSX, self._reversal_BS)][:num_directions]
         return torch.stack([reading_BSX.transpose(0, 1) for reading_BSX in readings]).flatten(1, 2)
 
     def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         forward_BSH, *backward_BSH = torch.stack(list(states), dim=2).unbind(0)
         rows_B = torch.arange(len(self._last_B), device=self._last_B.device)
         last = [hidden_BSH[rows_B, self._last_B] for hidden_BSH in (forward_BSH, *backward_BSH)]
-        in_order = [reversed_in_time(hidden_BSH, self._reversal_BS) for hidden_BSH in backward_BSH]
+        in_order = [reverse_sequence(hidden_BSH, self._reversal_BS) for hidden_BSH in backward_BSH]
         return torch.cat([forward_BSH, *in_order], dim=-1), torch.cat(last, dim=-1)
 
 
-class PackedReading:
+class PackedLayout:
     """Reads rows only until they end, the longest rows first. The annotations at padding are undefined."""
 
     def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
@@ -76,7 +80,7 @@ class PackedReading:
         steps_T = torch.arange(int(last_B.max()) + 1, device=last_B.device)
         alive_T = (last_B.unsqueeze(1) >= steps_T).sum(dim=0)
         # The counts fall by multiples of 16, which keep the results batch-invariant.
-        counts_T = (-(-alive_T // MULTIPLE) * MULTIPLE).clamp(max=len(last_B))
+        counts_T = (-(-alive_T // ROW_MULTIPLE) * ROW_MULTIPLE).clamp(max=len(last_B))
         begins_T = counts_T.cumsum(0) - counts_T
         forward_N = steps_T.repeat_interleave(counts_T)
         ranks_N = torch.arange(len(forward_N), device=last_B.device) - begins_T[forward_N]

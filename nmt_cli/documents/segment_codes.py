@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nmt_cli.documents.addresses import with_whole_addresses
-from nmt_cli.documents.inline_codes import untranslated, with_codes
-from nmt_cli.formats.segments import Atom, Codes, Kind, Segment
+from nmt_cli.documents.inline_codes import split_codes, untranslated_atom
+from nmt_cli.formats.segments import Atom, CodeSyntax, Kind, Segment
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import CodeFinder, is_format
 
@@ -23,14 +23,14 @@ def cut_codes(segment: Segment, work: Work, habits: frozenset[str] = frozenset()
 
     `habits` are the names of the placeholder conventions that the text of the document shows.
     """
-    atoms = [untranslated(atom) if atom.kind is Kind.PROTECTED else atom for atom in segment.atoms]
+    atoms = [untranslated_atom(atom) if atom.kind is Kind.PROTECTED else atom for atom in segment.atoms]
     finder = finder_of(segment, habits)
-    if segment.codes is Codes.PAGE:
-        return with_codes(with_whole_addresses(atoms, work), finder, has_line_ends=False, work=work)
-    if segment.codes is Codes.TEXT:
-        return with_codes(atoms, finder, work=work)
-    cut = with_codes(atoms, replace(finder, references="first"), work=work)
-    if segment.codes is Codes.UNIT:
+    if segment.codes is CodeSyntax.PAGE:
+        return split_codes(with_whole_addresses(atoms, work), finder, has_line_ends=False, work=work)
+    if segment.codes is CodeSyntax.TEXT:
+        return split_codes(atoms, finder, work=work)
+    cut = split_codes(atoms, replace(finder, references="first"), work=work)
+    if segment.codes is CodeSyntax.UNIT:
         return cut
     return tuple(part for atom in cut for part in _columns_of(atom, work))
 
@@ -48,14 +48,14 @@ def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
 
 def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
     """Return the signs of placeholders, such as `%`, that a translation may have though the segment has none."""
-    has_arguments = segment.codes is Codes.UNIT and any(
+    has_arguments = segment.codes is CodeSyntax.UNIT and any(
         atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms
     )
-    return "" if has_arguments or any(map(is_format, segment.syntax)) else _FREE_SIGNS
+    return "" if has_arguments or any(map(is_format, segment.format_flags)) else _FREE_SIGNS
 
 
 def finder_of(segment: Segment, habits: frozenset[str] = frozenset()) -> CodeFinder:
     """Return the finder of placeholders and tags for a segment, set up by its flags and the habits of its document."""
-    if segment.codes is Codes.MESSAGE:
-        return CodeFinder.of_flags(segment.syntax, habits)
-    return CodeFinder(habits=habits, has_numbered=segment.codes is Codes.UNIT)
+    if segment.codes is CodeSyntax.MESSAGE:
+        return CodeFinder.of_flags(segment.format_flags, habits)
+    return CodeFinder(habits=habits, has_numbered=segment.codes is CodeSyntax.UNIT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt_cli.config.loader import differing_values
+from nmt_cli.config.loader import differing_json_keys
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.config.schema import Config, TrainingConfig
 
@@ -31,19 +31,19 @@ OPTIONS: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
 """By choice, the keys that only some of its values read. `model.attention.size` is not among them: `nmt init` writes
 it, and it may stay where another attention is tried."""
 
-OF_VALIDATION = ("training.early_stopping_metric", "training.patience", "training.keep_best")
+DEV_SET_KEYS = ("training.early_stopping_metric", "training.patience", "training.keep_best")
 """Keys that ask for something that only a dev set can give. Others, such as the number of samples that are shown, may
 stay where the dev set is taken away."""
 
 
-def idle_keys(config: Config) -> list[str]:
+def unused_keys(config: Config) -> list[str]:
     """Return a line for each key that is not at its default and does nothing: what it is, and what would read it."""
     values = {
         "model": config.model.model_dump(mode="json"),
         "training": config.training.model_dump(mode="json"),
     }
     defaults = {"model": ModelConfig().model_dump(mode="json"), "training": TrainingConfig().model_dump(mode="json")}
-    is_set = set(differing_values(values, defaults))
+    is_set = set(differing_json_keys(values, defaults))
 
     def value(key: str) -> object:
         found: object = values
@@ -79,7 +79,7 @@ def idle_keys(config: Config) -> list[str]:
     if config.data.dev is None:
         lines += [
             f"{key}: does nothing without data.dev, so no checkpoint is judged"
-            for key in OF_VALIDATION
+            for key in DEV_SET_KEYS
             if key in is_set and value(key) is not None
         ]
     return lines

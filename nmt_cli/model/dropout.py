@@ -28,18 +28,18 @@ class Noise:
         uniform = torch.rand(shape, generator=self._generator, device=self._generator.device, dtype=torch.float32)
         return (uniform < keep).to(like.device, like.dtype).div_(keep)
 
-    def order(self, num: int) -> Tensor:
+    def permutation(self, num: int) -> Tensor:
         """Return a random permutation of 0 to num - 1, as an int64 tensor (num,)."""
         return torch.randperm(num, generator=self._generator, device=self._generator.device)
 
 
-def mask_for(noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
+def dropout_mask(noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
     """Return the result of `noise.mask`, or None without noise, as in validation and translation."""
     return None if noise is None else noise.mask(shape, probability, like)
 
 
-def dropped(values_BTX: Tensor, probability: float, noise: Noise | None) -> Tensor:
+def apply_dropout(values_BTX: Tensor, probability: float, noise: Noise | None) -> Tensor:
     """Return the values with units dropped: the same units at all positions of a sentence, none without noise."""
     batch, _, size = values_BTX.shape
-    mask = mask_for(noise, (batch, 1, size), probability, values_BTX)
+    mask = dropout_mask(noise, (batch, 1, size), probability, values_BTX)
     return values_BTX if mask is None else values_BTX * mask

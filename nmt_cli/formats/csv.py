@@ -19,16 +19,16 @@ DELIMITERS = ",;\t|"
 
 
 def read_csv(
-    given: Input, facts: TextFacts, head: str, report: ImportReport, separator: str | None = None
+    input_file: Input, facts: TextFacts, head: str, report: ImportReport, separator: str | None = None
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with the number of the line where each begins.
 
     Raises:
         InputError: no character separates the cells of most rows alike, several do, or a quoted cell does not end.
     """
-    delimiter = separator or find_delimiter(given.name, head)
+    delimiter = separator or find_delimiter(input_file.name, head)
     report.inputs[-1]["separator"] = delimiter
-    for number, cells in quoted_rows(given, facts, delimiter):
+    for number, cells in quoted_rows(input_file, facts, delimiter):
         if number > 1 or not _is_separator_line(cells[0] + delimiter):
             yield number, cells
 
@@ -95,7 +95,7 @@ def find_delimiter(name: str, head: str) -> str:
         )
     if len(likely) > 1:
         shown = "; or ".join(f"{' | '.join(cell[:30] for cell in one.rows[-1])!r}" for one in likely)
-        tries = "; or ".join(f"--separator {shlex.quote(shown_separator(one.delimiter))}" for one in likely)
+        tries = "; or ".join(f"--separator {shlex.quote(separator_option(one.delimiter))}" for one in likely)
         raise InputError(
             f"{name}: several separators fit equally well: {shown}. Run the same command again with one of these: "
             f"{tries}"
@@ -103,7 +103,7 @@ def find_delimiter(name: str, head: str) -> str:
     return likely[0].delimiter
 
 
-def shown_separator(separator: str) -> str:
+def separator_option(separator: str) -> str:
     """Return a separator as --separator takes it."""
     return "tab" if separator == "\t" else separator
 

@@ -22,7 +22,7 @@ from nmt_cli.data.sampler import Sampler
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.preflight import Check
+    from nmt_cli.assembly.preflight import CheckResult
     from nmt_cli.config.schema import Config
     from nmt_cli.data.sampler import Numbers
     from nmt_cli.data.tokenizer import Tokenizer
@@ -48,23 +48,23 @@ def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -
     config = config.model_copy(update={"data": data})
     try:
         tokenizers = list(trained_tokenizers(config).values())
-        return _updates_an_epoch(corpora, config, (tokenizers[0], tokenizers[-1]), num_pairs)
+        return _updates_per_epoch(corpora, config, (tokenizers[0], tokenizers[-1]), num_pairs)
     except InputError:  # `nmt check` says what is wrong with the text
         return None
 
 
-def with_updates(found: Check) -> Check:
+def with_updates(result: CheckResult) -> CheckResult:
     """Return the check with updates counted in its text; unchanged if it has problems, no tokenizer or much text."""
 
-    config, work, tokenizers = found.config, found.expected.work, found.pieces.tokenizers
+    config, work, tokenizers = result.config, result.expected.work, result.pieces.tokenizers
     corpora = [Corpus(c.source, c.target) for c in config.data.train]
-    if found.problems or work is None or tokenizers is None or _num_bytes(corpora) > TRIAL_BYTES:
-        return found
-    work = work.with_updates(_updates_an_epoch(corpora, config, tokenizers), config.training)
-    return replace(found, expected=replace(found.expected, work=work))
+    if result.problems or work is None or tokenizers is None or _num_bytes(corpora) > TRIAL_BYTES:
+        return result
+    work = work.with_updates(_updates_per_epoch(corpora, config, tokenizers), config.training)
+    return replace(result, expected=replace(result.expected, work=work))
 
 
-def _updates_an_epoch(
+def _updates_per_epoch(
     corpora: Sequence[Corpus], config: Config, tokenizers: tuple[Tokenizer, Tokenizer], num_pairs: int | None = None
 ) -> float:
     """Return the number of updates in the first epoch, with all pairs of the corpora or about `num_pairs` of them."""
@@ -76,7 +76,7 @@ def _updates_an_epoch(
         of_texts = [data.direction_of(corpus) for corpus in data.train]
         for direction in data.directions:
             own = [pair for text, of in zip(texts, of_texts, strict=False) if of == direction for pair in text]
-            sides = word_pairs_of(own, config.of(direction), tokenizers)
+            sides = word_pairs_of(own, config.for_direction(direction), tokenizers)
             texts.append(list(zip(*sides, strict=True)))
     weights = epoch_weights(config, [len(text) for text in texts])
     weights = [share * weight for weight in weights[: len(corpora)]] + weights[len(corpora) :]
