@@ -169,10 +169,10 @@ def _run() -> int:
         return _handle_broken_pipe()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        told = (
+        message = (
             f"{error.filename}: {reason}" if error.filename else f"reading or writing failed: {reason}; check the disk"
         )
-        failed = no_space(error) or (InputError(told) if error.errno in _PATH_ERRORS else NmtError(told))
+        failed = no_space(error) or (InputError(message) if error.errno in _PATH_ERRORS else NmtError(message))
         _print_error(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:

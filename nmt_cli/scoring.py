@@ -263,8 +263,7 @@ def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
         if count != first_count:
             raise InputError(
                 f"{first_name} has {format_count(first_count, 'line')} and {name} has {format_count(count, 'line')}; "
-                "line i of "
-                "one must belong to line i of the other, so the counts must be equal"
+                "line i of one must belong to line i of the other, so the counts must be equal"
             )
 
 
@@ -368,14 +367,14 @@ _Sample = npt.NDArray[np.floating]
 def _resample(items: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
     """Return one array (num_samples,) of scores for each item: all items are scored on the same random draws."""
     # Single precision and its results kept as they come, because sacreBLEU does so: the last digits depend on it.
-    tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in items]
+    tables = [(metric, np.array(statistics, dtype=np.float32)) for metric, statistics in items]
     num_lines = len(tables[0][1])
     generator = np.random.default_rng(seed)
     scores: list[list[float | np.floating]] = [[] for _ in tables]
     for _ in range(num_samples):
         rows = generator.choice(num_lines, size=num_lines, replace=True)
-        for found, (counter, table) in zip(scores, tables, strict=True):
-            found.append(counter.score_of_sum(table[rows].sum(0)))
+        for found, (metric, table) in zip(scores, tables, strict=True):
+            found.append(metric.score_of_sum(table[rows].sum(0)))
     return [np.array(found) for found in scores]
 
 

@@ -86,13 +86,12 @@ def evaluate_models(
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, references, config)]
     conditions: dict[str, Any] = {}
     with ExitStack() as opened:
-        while conditions != (
-            named := _model_identity(experiments, models.checkpoint)
-        ):  # a training may choose another checkpoint
+        # A training may choose another checkpoint meanwhile.
+        while conditions != (identity := _model_identity(experiments, models.checkpoint)):
             opened.close()
             task, decoding = TranslationTask(file=None, output=None), DecodingOverrides()
             pool = opened.enter_context(open_pool("lines", task, experiments, models, decoding))
-            conditions = named
+            conditions = identity
         reports = directory or experiments[0].reports_path
         _make_directory(reports, sets, experiments, is_own=directory is None)
         overrides: dict[str, Any] = {}

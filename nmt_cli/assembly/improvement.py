@@ -24,7 +24,7 @@ from nmt_cli.experiment import Experiment
 from nmt_cli.improve.estimate import Speed, TrialError, measure_machine, table
 from nmt_cli.improve.plan import LineCounts, final_models, has_reverse_directions, plan
 from nmt_cli.improve.record import LOCK, StageRecords, count_lines
-from nmt_cli.improve.result import baseline_score, best_of, copy_model, dev_score, publish
+from nmt_cli.improve.result import baseline_checkpoint, best_checkpoint, best_of, copy_model, publish
 from nmt_cli.improve.stage_runner import run_stages
 from nmt_cli.improve.training import has_all_directions
 from nmt_cli.system.console import command_line, format_count, log, warn
@@ -79,12 +79,12 @@ def improve_model(
     records.check_result_directory(config)
     records.check_plan(config, recipe)
     if records.is_finished and not dry_run:
-        told = command_line("nmt", "translate", "FILE", "--model", directory, *_direction_options(config))
-        log(f"finished already; try: {told}")
+        command = command_line("nmt", "translate", "FILE", "--model", directory, *_direction_options(config))
+        log(f"finished already; try: {command}")
         return
     _check_configuration(config, directory)
     _check_reverse(config, recipe)
-    line_counts = _amounts_of_text(config)
+    line_counts = _line_counts(config)
     is_fixed = not recipe.resizes or config.training.init_from is not None or len(config.data.directions) > 1
     sizes = {} if is_fixed else _sizes_of_stages(config, recipe, line_counts)
     make_stages = partial(plan, config, recipe, line_counts, directory, sizes)
@@ -134,8 +134,8 @@ def _check_reverse(config: Config, recipe: Recipe) -> None:
             warn(
                 f"training.init_from: {origin} does not translate {format_directions(back)}, so the training of the "
                 "reverse direction begins with random weights, at the learning rate "
-                f"{config.training.learning_rate:g}. If "
-                "you have a model of the reverse direction, name it with --reverse"
+                f"{config.training.learning_rate:g}. If you have a model of the reverse direction, name it with "
+                "--reverse"
             )
         return
     if has_reverse_directions(config.data.directions):
@@ -181,15 +181,15 @@ def _detected_language(line: str, profiles: Mapping[str, LanguageProfile]) -> st
     return language if probability > MIN_LANGUAGE_PROBABILITY else None
 
 
-def _amounts_of_text(config: Config) -> LineCounts:
+def _line_counts(config: Config) -> LineCounts:
     """Return the number of lines of each file; `InputError` if the files in one language have none."""
 
-    def format_count(paths: Sequence[str]) -> tuple[int, ...]:
+    def count_all(paths: Sequence[str]) -> tuple[int, ...]:
         return tuple(count_lines(Path(path)) for path in paths)
 
     line_counts = LineCounts(
-        format_count([corpus.source for corpus in config.data.train]),
-        *(format_count([path for path, _ in config.data.monolingual_files(side)]) for side in ("target", "source")),
+        count_all([corpus.source for corpus in config.data.train]),
+        *(count_all([path for path, _ in config.data.monolingual_files(side)]) for side in ("target", "source")),
     )
     if not sum((*line_counts.target, *line_counts.source)):
         raise InputError("data.monolingual: the files hold no line")
@@ -210,8 +210,8 @@ def _sizes_of_stages(config: Config, recipe: Recipe, line_counts: LineCounts) ->
     others = [Corpus(path, path) for path in (text.paths if text else ())]
     sizes = size_changes(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
     if sizes:
-        told = ", ".join(f"{key} {value}" for key, value in sizes.items())
-        log(f"sizes enlarged for {num_pairs:,} lines in an epoch (--keep-sizes leaves them as configured): {told}")
+        changes = ", ".join(f"{key} {value}" for key, value in sizes.items())
+        log(f"sizes enlarged for {num_pairs:,} lines in an epoch (--keep-sizes leaves them as configured): {changes}")
     return sizes
 
 
@@ -283,15 +283,15 @@ def _direction_options(config: Config) -> tuple[str, ...]:
 
 def _log_dev_scores(config: Config, chosen: Path) -> None:
     """Log the dev score of the result, with that of the model from the pairs alone if there is one."""
-    now, before = dev_score(chosen), baseline_score(config)
+    now, before = best_checkpoint(chosen), baseline_checkpoint(config)
     if now is None:
         return
-    told = f"{now.metric} of the result on the dev set: {now.value:.2f}"
+    message = f"{now.metric} of the result on the dev set: {now.value:.2f}"
     if before is None or before.metric != now.metric:
-        log(told)
+        log(message)
         return
-    told += f"; of the model in {config.model_dir}: {before.value:.2f}"
+    message += f"; of the model in {config.model_dir}: {before.value:.2f}"
     if metric_sign(now.metric) * (now.value - before.value) > 0:
-        log(told)
+        log(message)
     else:
-        warn(f"the result is not better than the model before. {told}")
+        warn(f"the result is not better than the model before. {message}")

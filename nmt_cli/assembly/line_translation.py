@@ -16,7 +16,7 @@ from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, i
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.translation.line_tasks import number_windows
-from nmt_cli.translation.windows import unequal_lengths, windows_of_lines, with_prefixes
+from nmt_cli.translation.windows import unequal_line_counts_error, windows_of_lines, with_prefixes
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.model_options import ModelOptions
@@ -112,7 +112,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
         with open_input(name, warns_of_format=False) as stream:
             num_lines.append(sum(1 for _ in iter_lines(stream)))
     if num_lines[0] != num_lines[1]:
-        raise unequal_lengths((input_name(file), input_name(prefix)), *num_lines)
+        raise unequal_line_counts_error((input_name(file), input_name(prefix)), *num_lines)
 
 
 @contextmanager

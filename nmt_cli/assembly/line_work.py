@@ -1,4 +1,4 @@
-"""The work of a process that translates lines: a translator and an output format, built where they are needed."""
+"""The task loop of a process that translates lines; translator and output format are built where they are needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def line_work(
     decoding: DecodingOverrides,
     fingerprints: Sequence[str] = (),
 ) -> TaskLoop:
-    """Return the work that translates each `LineTask`; on a GPU, the worker process itself builds the translator.
+    """Return the loop that translates each `LineTask`; on a GPU, the worker process itself builds the translator.
 
     With `outputs` "lines", the output for a line is in the format of the task, as bytes. With "sentences", for a
     document, it is the best translation of the sentence. If there are `fingerprints`, the models must have them.
@@ -41,11 +41,11 @@ def line_work(
         InputError: a model cannot be loaded, has another fingerprint than on the machine of the command, lacks an
             attention that is needed, or more translations of a line are wanted than its beam holds.
     """
-    build = partial(_build_work, outputs, task, experiments, models, decoding, fingerprints)
+    build = partial(_build_loop, outputs, task, experiments, models, decoding, fingerprints)
     return LazyTaskLoop(build) if find_device(models.device).type == "cuda" else build()
 
 
-def _build_work(
+def _build_loop(
     outputs: Literal["lines", "sentences"],
     task: TranslationTask,
     experiments: Sequence[Experiment],
@@ -53,8 +53,8 @@ def _build_work(
     decoding: DecodingOverrides,
     fingerprints: Sequence[str],
 ) -> SequentialTaskLoop:
-    opened = open_line_translator if outputs == "lines" else open_task_translator
-    translator = opened(task, experiments, models, decoding)
+    open_ = open_line_translator if outputs == "lines" else open_task_translator
+    translator = open_(task, experiments, models, decoding)
     for experiment, fingerprint in zip(experiments, fingerprints, strict=False):
         if experiment.fingerprint(models.checkpoint) != fingerprint:
             raise InputError(
@@ -81,8 +81,8 @@ def _prepare_for_sentences(translator: Translator, task: TranslationTask, decodi
     if not translator.models.has_attention and (task.is_document or decoding.markup):
         without = translator.models.no_attention_message
         warn(f"{without}, so the order of the words alone places tags and placeholders")
-    changed = {"with_alignment": translator.models.has_attention, "keep_markup": False}
-    translator.options = translator.options.model_copy(update=changed)
+    overrides = {"with_alignment": translator.models.has_attention, "keep_markup": False}
+    translator.options = translator.options.model_copy(update=overrides)
 
 
 def _best_translation(_: int, translated: TranslatedLine) -> Translation:

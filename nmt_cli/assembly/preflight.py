@@ -134,8 +134,8 @@ def check_all(given: Config, effective: Config) -> CheckResult:
     reports, advised = _analyse_corpora(given, filters, pieces)
     problems += [problem for report in reports for problem in report.problems]
     kept = [report.num_kept for report in reports if report.is_training]
-    evened = temperature_weights(kept, given.data.corpus_temperature)
-    weights = [even * corpus.weight for even, corpus in zip(evened, given.data.train, strict=False)]
+    factors = temperature_weights(kept, given.data.corpus_temperature)
+    weights = [factor * corpus.weight for factor, corpus in zip(factors, given.data.train, strict=False)]
     if pieces.tokenizers is not None and len(kept) == len(weights):  # else one is a pipe, which is refused already
         problems += problems_of(lambda: check_weights(kept, weights))
     if not any(kept) and not problems:

@@ -1,4 +1,4 @@
-"""The work of a process that searches for `nmt serve`: translators of all directions, built where needed."""
+"""The task loop of a process that searches for `nmt serve`: translators of all directions, built where needed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from nmt_cli.translation.translator import Translator
 
 
 def served_work(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> TaskLoop:
-    """Return the work that translates each `SentenceTask`; on a GPU the worker process itself builds the translators.
+    """Return the loop that translates each `SentenceTask`; on a GPU the worker process itself builds the translators.
 
     Each of the `models` is a list of its directions. A task names its translator by a number that counts the directions
-    of all models in order. A renewal of the work loads one model again, named by its index in `models`.
+    of all models in order. The loop's `reloaded` takes the index of the model to load again.
 
     Raises:
         InputError: a model cannot be loaded.
     """
-    build = partial(_build_work, models, loading_options)
+    build = partial(_build_loop, models, loading_options)
     return LazyTaskLoop(build) if find_device(loading_options["device"]).type == "cuda" else build()
 
 
-def _build_work(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> SharedSearch:
-    return _work(models, loading_options, [open_directions(directions, **loading_options) for directions in models])
+def _build_loop(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> SharedSearch:
+    return _loop(models, loading_options, [open_directions(directions, **loading_options) for directions in models])
 
 
-def _work(
+def _loop(
     models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any], translators: Sequence[list[Translator]]
 ) -> SharedSearch:
     return SharedSearch(
@@ -46,8 +46,8 @@ def _reload_model(
     translators: Sequence[list[Translator]],
     number: int,
 ) -> SharedSearch:
-    """Return the work with model `number` loaded anew from disk; each of its translators has translated one word."""
+    """Return the loop with model `number` loaded anew from disk; each of its translators has translated one word."""
     anew = open_directions([Experiment(one.directory, one.direction) for one in models[number]], **loading_options)
     for translator in anew:
         translator.translate_window([PROBE.encode()])
-    return _work(models, loading_options, [anew if place == number else own for place, own in enumerate(translators)])
+    return _loop(models, loading_options, [anew if place == number else own for place, own in enumerate(translators)])

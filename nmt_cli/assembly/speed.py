@@ -98,25 +98,25 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()  # waits for the device
         progress.advance()
 
-    def optimizer_seconds() -> None:
+    def optimizer_step() -> None:
         float(weights.clip(training.clip_grad_norm))
         weights.optimizer_step(1, 0.0)
 
     full_size = max(1, round(work.tokens_per_update / (work.target_pieces + 1)))
     with native.path(state.path), Progress("measuring the speed of training", unit="batch") as progress:
         if world.device.type == "cpu" and can_choose_threads(training):
-            rehearsed = _random_batch(
-                min(full_size, round(MAX_TRIAL_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes
-            )
-            set_fastest_threads(lambda: gradient(rehearsed))
+            trial_size = min(full_size, round(MAX_TRIAL_PIECES / (work.target_pieces + 1)) or 1)
+            trial_batch = _random_batch(trial_size, work, vocab_sizes)
+            set_fastest_threads(lambda: gradient(trial_batch))
         began = time.perf_counter()
         batch, seconds_by_size = _largest_batch(
             full_size, lambda size: _random_batch(size, work, vocab_sizes).to(world.device), gradient
         )
-        times = time_alternately({"gradient": lambda: gradient(batch), "move": optimizer_seconds}, seconds=SECONDS)
+        ways = {"gradient": lambda: gradient(batch), "optimizer step": optimizer_step}
+        times = time_alternately(ways, seconds=SECONDS)
     seconds_by_size[batch.num_sentences] = statistics.median(times["gradient"])
     return TrainingSpeed(
-        _extrapolated(seconds_by_size, full_size) + statistics.median(times["move"]),
+        _extrapolated(seconds_by_size, full_size) + statistics.median(times["optimizer step"]),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),

@@ -187,7 +187,7 @@ def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) 
             continue
         if misread is None:
             continue
-        if misread.what == "CR":
+        if misread.cause == "CR":
             problems.append(f"{path}: its lines end in CR only, so it would be one line; `nmt import` changes that")
         elif invalid_utf8 in ("skip", "replace"):
             warn(f"{path}:{misread.line}: is not valid UTF-8. {_ENCODING_ADVICE}")

@@ -192,8 +192,7 @@ def open_line_translator(
 
     Raises:
         InputError: as for `open_task_translator`; the models lack an attention that is needed, or more translations of
-        a line
-            are wanted than the beam holds.
+            a line are wanted than the beam holds.
     """
     translator = open_task_translator(task, experiments, models, decoding)
     require_attention(translator)

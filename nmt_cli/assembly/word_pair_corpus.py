@@ -12,7 +12,7 @@ from nmt_cli.data.tokenizer import without_symbols
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.system.console import format_count, log
 from nmt_cli.system.files import atomic_directory
-from nmt_cli.text.language_codes import writes_spaces
+from nmt_cli.text.language_codes import separates_words_by_spaces
 from nmt_cli.text.letters import WORD, lower
 from nmt_cli.training.word_pairs import learn_word_pairs
 
@@ -87,7 +87,7 @@ class _Side:
 
     def __init__(self, language: str, tokenizer: Tokenizer) -> None:
         self._language, self._tokenizer = language, tokenizer
-        self._has_spaces = writes_spaces(language)
+        self._has_spaces = separates_words_by_spaces(language)
 
     def words(self, text: str) -> Words:
         """Return the words of a line in lower case, or, in a language without spaces, its pieces that are letters."""

@@ -38,7 +38,7 @@ class LabelledLine:
     def of(cls, features: FloatArray, log_prob: float, text: str, reference: str) -> LabelledLine:
         """Return a line whose words are labelled as correct or wrong by its reference.
 
-        Words whose features are NaN are signs that the model has not generated. They are left out.
+        Words whose features are NaN are symbols that the model has not generated. They are left out.
         """
         generated = np.flatnonzero(~np.isnan(features).any(axis=1))
         labels = correct_words(text, reference)

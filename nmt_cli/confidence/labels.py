@@ -32,8 +32,7 @@ def correct_words(hypothesis: str, reference: str) -> list[bool]:
 
 
 def ter_alignment(words: Sequence[str], reference: Sequence[str]) -> tuple[int, list[bool]]:
-    """Return the number of edits that TER counts from `words` to `reference`, and whether each of `words` needs "
-    "none."""
+    """Return the number of edits that TER counts from `words` to `reference`, and whether each word needs none."""
     if not reference:
         return len(words), [False] * len(words)
     distance = lib_ter.BeamEditDistance(list(reference))

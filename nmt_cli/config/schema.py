@@ -223,7 +223,7 @@ class DataConfig(Section):
         return problems
 
     def _languages_of(self, side: str) -> tuple[str, ...]:
-        """Return the languages of a side, `source` or `target`, of all directions."""
+        """Return the distinct languages of a side, `source` or `target`, in the order of the directions."""
         return tuple(dict.fromkeys(getattr(direction, side) for direction in self.directions))
 
     def monolingual_files(self, side: str) -> tuple[tuple[str, str], ...]:

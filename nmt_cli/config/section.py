@@ -21,7 +21,7 @@ PATTERN_MESSAGE_KEY = "patternErrorMessage"
 
 
 def pattern_field(pattern: str, message: str) -> Any:
-    """Return the rule that text matches a pattern; an error says it in words, such as `must be one word`."""
+    """Return a field for text that matches a pattern; an error has the message, such as `must be one word`."""
     return Field(pattern=pattern, json_schema_extra={PATTERN_MESSAGE_KEY: message})
 
 

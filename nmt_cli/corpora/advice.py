@@ -165,9 +165,8 @@ def _remedy(
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
-        return f"the scores of this set would mislead: fix it. {DROPPED_LIST_NOTE}", clean_command(
-            report, without=leaks
-        )
+        advice = f"the scores of this set would mislead: fix it. {DROPPED_LIST_NOTE}"
+        return advice, clean_command(report, without=leaks)
     if filter_.name == "tokenised" and share >= MIN_TOKENISED_SHARE:
         return filter_.advice, _detokenise_command(report, languages)
     return filter_.advice, clean_command(report, () if filter_.drops_by_default else (filter_.name,), leaks)

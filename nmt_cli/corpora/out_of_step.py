@@ -90,9 +90,9 @@ class OutOfStepDetector:
     def _hits(self, source: Words, target: Words) -> tuple[int, int]:
         hits = total = 0
         for word in source:
-            if (partners := self._lexicon.get(word)) is not None:
+            if (translations := self._lexicon.get(word)) is not None:
                 total += 1
-                hits += word in target or not partners.isdisjoint(target)
+                hits += word in target or not translations.isdisjoint(target)
             elif word in target and (len(word) >= MIN_COGNATE or word.isdecimal()):
                 total += 1
                 hits += 1
@@ -189,10 +189,10 @@ def _lexicon(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
     is_good = (counts_of_keys >= MIN_COOCCURRENCES) & (dice >= MIN_DICE)
     rows, columns, dice = rows[is_good], columns[is_good], dice[is_good]
     order = np.lexsort((-dice, rows))
-    words, translations = list(sources), list(targets)
+    source_words, target_words = list(sources), list(targets)
     found: dict[str, list[str]] = {}
     for index in order:
-        partners = found.setdefault(words[rows[index]], [])
-        if len(partners) < MAX_TRANSLATIONS:
-            partners.append(translations[columns[index]])
-    return {word: frozenset(partners) for word, partners in found.items()}
+        translations = found.setdefault(source_words[rows[index]], [])
+        if len(translations) < MAX_TRANSLATIONS:
+            translations.append(target_words[columns[index]])
+    return {word: frozenset(translations) for word, translations in found.items()}

@@ -42,7 +42,8 @@ does."""
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """The choices for one amount of text; for amounts between two anchors the choices are interpolated."""
+    """Model sizes and training settings for a corpus of `num_pairs` pairs; between two anchors numbers are interpolated
+    over the logarithm of `num_pairs`."""
 
     num_pairs: int
     vocab_size: int
@@ -176,12 +177,12 @@ def sizes_for(text: TextSurvey, *, smallest_direction_pairs: int | None = None) 
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
     max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_per_epoch)))
     num_updates = max(1, round(updates_per_epoch * max_epochs))
-    wet = (
+    dropout_at = (
         at
         if smallest_direction_pairs is None
         else _Interpolation.of(round(math.sqrt(smallest_direction_pairs * text.num_pairs)))
     )
-    rates = (wet.rate(*pair) for pair in zip(wet.low.dropout, wet.high.dropout, strict=True))
+    rates = (dropout_at.rate(*pair) for pair in zip(dropout_at.low.dropout, dropout_at.high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
         usual_vocab_size=usual,

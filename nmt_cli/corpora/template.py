@@ -109,10 +109,10 @@ def write_with_held_out(
     # A name that cannot be written is found before the work.
     configuration(header, DataPlan([train], text.num_whole, dev, ""), text)
     with ensure_directory(directory), open_new_outputs([output, *paths]) as (config_file, *files):
-        undivided = SplitInput(
+        split_input = SplitInput(
             corpora, ("source", "target"), text.num_whole, dev=(files[0], files[1]), train=(files[2], files[3])
         )
-        (split,) = hold_out([undivided], seed=header.seed)
+        (split,) = hold_out([split_input], seed=header.seed)
         if not split.training:
             raise InputError(
                 f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "
@@ -138,9 +138,8 @@ def warn_of_few_pairs(num_pairs: int) -> None:
     if num_pairs < MIN_TRAINING_PAIRS:
         warn(
             f"there {'is' if num_pairs == 1 else 'are'} only {format_count(num_pairs, 'pair')}. A model needs "
-            "thousands, so "
-            "this one will hardly translate: look for more text, or begin with a model of another language pair "
-            "(training.init_from)"
+            "thousands, so this one will hardly translate: look for more text, or begin with a model of another "
+            "language pair (training.init_from)"
         )
 
 
@@ -149,8 +148,7 @@ def warn_of_small_dev(num_pairs: int) -> None:
     if num_pairs < MIN_DEV_PAIRS:
         warn(
             f"the dev set has only {format_count(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you "
-            "have "
-            "more pairs that are not trained on, name them with --dev-source and --dev-target"
+            "have more pairs that are not trained on, name them with --dev-source and --dev-target"
         )
 
 

@@ -199,8 +199,7 @@ def warn_of_invalid(place: str, number: int, noun: str = "line") -> None:
     are = "is" if number == 1 else "are"
     warn(
         f"{place}{format_count(number, noun)} {are} not valid UTF-8; invalid bytes are read as U+FFFD. nmt import "
-        "converts "
-        "other encodings"
+        "converts other encodings"
     )
 
 

@@ -48,8 +48,8 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         yield _compress_if_gz(stream, path, stack)
     if other_names:
         warn(
-            f"{path}: is a file of its own now; {format_count(other_names, 'other name')} (hard links) keep the old "
-            "content"
+            f"{path}: is a file of its own now; {format_count(other_names, 'other name')} (hard links) keep the "
+            "old content"
         )
 
 

@@ -186,7 +186,7 @@ def first_invalid_link(links: Sequence[tuple[int, int]], source: str, target: st
     return next((link for link in links if link[0] >= num_source or link[1] >= num_target), None)
 
 
-def check_invalid_links(path: str, num_missing: int, num_pairs: int) -> str:
+def check_invalid_links(path: str, num_invalid: int, num_pairs: int) -> str:
     """Return a warning about pairs with links to words that they do not have.
 
     Raises:
@@ -194,10 +194,10 @@ def check_invalid_links(path: str, num_missing: int, num_pairs: int) -> str:
             other numbers.
     """
     message = (
-        f"{path}: {num_missing:,} of {num_pairs:,} pairs have links to words that they do not have. Words are "
+        f"{path}: {num_invalid:,} of {num_pairs:,} pairs have links to words that they do not have. Words are "
         "separated by white space and numbered from 0, and a link names the source word first"
     )
-    if 2 * num_missing > num_pairs:
+    if 2 * num_invalid > num_pairs:
         raise InputError(f"{message}. Make the alignments for the files that data.train names")
     return message
 

@@ -179,7 +179,7 @@ def open_store(
 
 
 class CorpusRecord(NamedTuple):
-    """The record of a training corpus in a store."""
+    """A training corpus in the index of a store: its name, what was left out of it, and the digests of its files."""
 
     name: str
     """The paths of the corpus, as `source | target`."""
@@ -279,7 +279,7 @@ def _write_store(
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=limits.invalid_utf8, report=report)
-                first, first_piece, num_missing = sides[1].num_rows, sides[1].num_values, 0
+                first, first_piece, num_invalid = sides[1].num_rows, sides[1].num_values, 0
                 source, target = tokenizers[0].with_tags(corpus.tags), tokenizers[1]
                 while chunk := list(islice(pairs, CHUNK)):
                     kept = list(_encode_and_filter(chunk, (source, target), limits, report, threads))
@@ -291,12 +291,12 @@ def _write_store(
                     for alignment in links:
                         linked = [(pair, _links(corpus, pair)) for pair, _ in kept]
                         alignment.add([list(chain.from_iterable(own)) for _, own in linked])
-                        num_missing += sum(
+                        num_invalid += sum(
                             bool(first_invalid_link(own, pair.source, pair.target)) for pair, own in linked
                         )
                     progress.advance(len(chunk))
-                if num_missing:
-                    message = check_invalid_links(str(corpus.alignment), num_missing, sides[1].num_rows - first)
+                if num_invalid:
+                    message = check_invalid_links(str(corpus.alignment), num_invalid, sides[1].num_rows - first)
                     warn(f"{message}. Training leaves these links out")
                 bounds.append(bounds[-1] + sides[1].num_rows - first)
                 target_pieces.append(sides[1].num_values - first_piece)

@@ -62,8 +62,7 @@ def _nouns(text: str) -> tuple[Noun, ...]:
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs (English, French) of a text `ENGLISH = FRENCH, ...`, in the notation of
-    `grammar.fill_patterns`."""
+    """Return the pairs (English, French) of `ENGLISH = FRENCH, ...`, in the notation of `grammar.fill_patterns`."""
     return tuple((english, french) for english, _, french in (pair.partition(" = ") for pair in text.split(", ")))
 
 

@@ -89,6 +89,9 @@ _DESCRIBED_THINGS = _noun_phrases(words.DEFINITES, _THING_ADJECTIVES, words.THIN
 _COLOURED_THINGS = _noun_phrases(words.DEFINITES, _COLOUR_ADJECTIVES, words.THINGS)
 _ANY_THINGS = _noun_phrases(_DETERMINERS, _NO_ADJECTIVES, words.THINGS)
 _ANY_DESCRIBED = _noun_phrases(_DETERMINERS, _THING_ADJECTIVES, words.THINGS)
+_COLOURED_LOOKS = _noun_phrases(_DETERMINERS, tuple(product(words.LOOKS, words.COLOURS)), words.THINGS)
+_COUNTED_THINGS = Product(numeral_phrase, range(2, 100), (*_NO_ADJECTIVES, *_THING_ADJECTIVES), words.THINGS)
+_THE_COLOURED_THINGS = _noun_phrases((words.THE,), _COLOUR_ADJECTIVES, words.THINGS)
 _NO_THINGS = _noun_phrases(_NEGATED_DETERMINERS, _THING_ADJECTIVES, words.THINGS)
 _PLACES = _noun_phrases(_THE, _NO_ADJECTIVES, words.PLACES, (False,))
 _DESCRIBED_PLACES = _noun_phrases(_THE, _PLACE_ADJECTIVES, words.PLACES)
@@ -107,14 +110,11 @@ _ROUTES = tuple(
     for here, there in permutations(_CITIES, 2)
 )
 _TWO_TO_20 = tuple(number(value) for value in range(2, 21))
+_TICKETS = ("<few> tickets/1 to/2 <city>", "<few> billets/1 pour/2 <city>")
+_TABLE = ("a|an/1 table/2 for/3 <few> people/4", "une/1 table/2 pour/3 <few> personnes/4")
 _WISHES = Concatenation(
-    Product(
-        partial(fill_patterns, "<few> tickets/1 to/2 <city>", "<few> billets/1 pour/2 <city>"), _TWO_TO_20, _CITIES
-    ),
-    Product(
-        partial(fill_patterns, "a|an/1 table/2 for/3 <few> people/4", "une/1 table/2 pour/3 <few> personnes/4"),
-        _TWO_TO_20,
-    ),
+    Product(partial(fill_patterns, *_TICKETS), _TWO_TO_20, _CITIES),
+    Product(partial(fill_patterns, *_TABLE), _TWO_TO_20),
 )
 
 KINDS = _kinds(
@@ -144,18 +144,8 @@ KINDS = _kinds(
     "<who> <verb:who> <what>. = <who> <verb:who> <what>.",
     (4, _PRONOUNS, words.OBJECT_VERBS, _ANY_DESCRIBED),
     (3, _PEOPLE, words.OBJECT_VERBS, _ANY_DESCRIBED),
-    (
-        3,
-        _PRONOUNS,
-        words.OBJECT_VERBS,
-        _noun_phrases(_DETERMINERS, tuple(product(words.LOOKS, words.COLOURS)), words.THINGS),
-    ),
-    (
-        3,
-        _PRONOUNS,
-        words.OBJECT_VERBS,
-        Product(numeral_phrase, range(2, 100), (*_NO_ADJECTIVES, *_THING_ADJECTIVES), words.THINGS),
-    ),
+    (3, _PRONOUNS, words.OBJECT_VERBS, _COLOURED_LOOKS),
+    (3, _PRONOUNS, words.OBJECT_VERBS, _COUNTED_THINGS),
     (2, _PRONOUNS, words.PREFERENCE_VERBS, _DESCRIBED_THINGS),
     (2, _PRONOUNS, words.PERSON_VERBS, _DESCRIBED_PEOPLE),
     "<who> <verb:who> <what> and <more>. = <who> <verb:who> <what> et <more>.",
@@ -185,13 +175,7 @@ KINDS = _kinds(
     (2, _THE_STRANGERS, words.OBJECT_VERBS, _THINGS, words.PERSON_QUALITIES),
     "<what> that/1 <who> <does:who> <be:what>/2 <adjective>. = "
     "<what> que|qu'/1 <who> <does:who> <be:what>/2 <adjective:what>.",
-    (
-        3,
-        _noun_phrases((words.THE,), _COLOUR_ADJECTIVES, words.THINGS),
-        _PRONOUNS,
-        words.OBJECT_VERBS,
-        words.THING_QUALITIES,
-    ),
+    (3, _THE_COLOURED_THINGS, _PRONOUNS, words.OBJECT_VERBS, words.THING_QUALITIES),
     "where/1 <be:it>/2 <it>? = où/1 <be:it>/2 <it>?",
     (1, _THINGS),
     (2, _DESCRIBED_THINGS),

@@ -62,14 +62,12 @@ class DocumentCounts:
         if self.num_repaired:
             found.append(
                 f"in {self.num_repaired:,} of {format_count(self.segments, 'text')} the model lost a placeholder; it "
-                "was put "
-                "back in the most likely place"
+                "was put back in the most likely place"
             )
         if self.num_untranslated:
             found.append(
                 f"{format_count(self.num_untranslated, 'text')} {'keeps' if self.num_untranslated == 1 else 'keep'} a "
-                "sentence untranslated, "
-                "because its placeholders could not be kept in the translation"
+                "sentence untranslated, because its placeholders could not be kept in the translation"
             )
         if self.empty:
             found.append(
@@ -175,17 +173,14 @@ def _translate_in_place(
     if num_unfinished:
         counts.notes.append(
             f"{format_count(num_unfinished, 'unfinished translation')} {'was' if num_unfinished == 1 else 'were'} "
-            "left; "
-            "--overwrite replaces them"
+            "left; --overwrite replaces them"
         )
     if num_subflows:
         counts.notes.append(
             f"{format_count(num_subflows, 'text')} {'has' if num_subflows == 1 else 'have'} a footnote or the like "
-            "inside a "
-            "code (sub), which stays in the "
-            "source language"
+            "inside a code (sub), which stays in the source language"
         )
-    counts.notes += _odd_notes(content.unreadable_parts)
+    counts.notes += _unreadable_notes(content.unreadable_parts)
     return apply_edits(document.text, edits), counts
 
 
@@ -207,7 +202,7 @@ def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str,
         )
 
 
-def _odd_notes(unreadable_parts: Sequence[UnreadablePart]) -> list[str]:
+def _unreadable_notes(unreadable_parts: Sequence[UnreadablePart]) -> list[str]:
     """Return a note for each kind of unreadable part, with its first line and the number of others."""
     lines: dict[str, list[int]] = {}
     for line, what in sorted(unreadable_parts):

@@ -38,9 +38,8 @@ def new_directory(path: Path) -> Iterator[Path]:
             sync(file)
         sync(temporary)
         if destination.is_dir() and not destination.is_symlink():
-            check_new_directory(
-                path, allowed_entry=temporary.name
-            )  # somebody else may have put something there meanwhile
+            # Somebody else may have put something there meanwhile.
+            check_new_directory(path, allowed_entry=temporary.name)
             _move(temporary, destination)
             temporary.rmdir()
             sync(destination)

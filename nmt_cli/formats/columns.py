@@ -109,7 +109,7 @@ def rows_as_pairs(
     width = columns.width if not is_grid and needed > 1 else 0
     for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
         if len(cells) < 2 and not any(cells):
-            report.note("blank lines")
+            report.count_note("blank lines")
         elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
             others = "header row: a column without a name, or" if columns.has_header else "other rows:"
             report.skip(f"more cells than the {others} a separator in the text", f"{name}:{place}")

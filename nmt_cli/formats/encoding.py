@@ -1,6 +1,6 @@
 """Find the encoding and the line ends of a text, and read its lines.
 
-UTF-8, UTF-16 and UTF-32 are recognised with certainty; for the older encodings there is `older_encodings.py`.
+UTF-8, UTF-16 and UTF-32 are recognised with certainty; for the legacy encodings there is `legacy_encodings.py`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def detect_encoding(
     has_mark = head.startswith(codecs.BOM_UTF8)
     if not _is_valid(input_file, "utf-8"):
         num_valid, sample = _invalid_lines(input_file)
-        # In an older encoding a line that is valid UTF-8 by chance is rare, whatever the text declares.
+        # In a legacy encoding a line that is valid UTF-8 by chance is rare, whatever the text declares.
         is_mostly_utf8 = has_mark or num_valid > sample.count(b"\n")
         if not is_mostly_utf8 and declared is not None and (facts := _declared(input_file, declared)) is not None:
             return facts
@@ -254,8 +254,7 @@ def read_lines(input_file: Input, facts: TextFacts, *, universal: bool | None = 
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{input_file.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); fix the line, or "
-                "give "
-                "the right --encoding"
+                "give the right --encoding"
             ) from None
         finally:
             reader.detach()

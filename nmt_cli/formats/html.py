@@ -310,11 +310,9 @@ def _translatable_attributes(name: str, values: Mapping[str, str]) -> frozenset[
     is_named = {values.get("name", "").lower(), values.get("property", "").lower()} & _META
     if own is None or (name == "meta" and not is_named):
         return _TRANSLATABLE_ATTRIBUTES
-    return (
-        _TRANSLATABLE_ATTRIBUTES
-        if name == "input" and values.get("type", "").lower() not in _BUTTONS
-        else _TRANSLATABLE_ATTRIBUTES | {own}
-    )
+    if name == "input" and values.get("type", "").lower() not in _BUTTONS:
+        return _TRANSLATABLE_ATTRIBUTES
+    return _TRANSLATABLE_ATTRIBUTES | {own}
 
 
 def _is_ended_by(name: str, following: str) -> bool:

@@ -163,6 +163,6 @@ def _characters_before(atoms: Sequence[Atom]) -> list[str]:
     """Return the character that a page shows before each atom; a blank at the beginning of a text."""
     characters = [" "]
     for atom in atoms:
-        visible_text = " " if atom.kind is Kind.BREAK else atom.text if atom.is_visible else ""
-        characters.append(visible_text[-1:] or characters[-1])
+        run = " " if atom.kind is Kind.BREAK else atom.text if atom.is_visible else ""
+        characters.append(run[-1:] or characters[-1])
     return characters

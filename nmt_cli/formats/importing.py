@@ -77,8 +77,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
         what = "plain text in one language" if one.format == "text" else f"{one.format} in one language"
         raise InputError(
             f"{one.input_file.name}: is {what}; give the file with its translations too, or if it is a table, say so "
-            "with "
-            "--format tsv or --format csv. `nmt import FILE -o PREFIX --lang XX` takes a text in one language"
+            "with --format tsv or --format csv. `nmt import FILE -o PREFIX --lang XX` takes a text in one language"
         )
     names = [one.input_file.inner_name for one in side_files]
     jobs = [
@@ -159,8 +158,7 @@ def _refuse_tables_by_language(
         kind = next(one.format for one in standalone_files if one.format in ("TSV", "CSV"))
         raise InputError(
             f"{both[0].input_file.name} and {both[1].input_file.name}: are named like parallel text, but look like "
-            f"{kind}. Run "
-            f"the same command again with one of these: --format text; or --format {kind.lower()}"
+            f"{kind}. Run the same command again with one of these: --format text; or --format {kind.lower()}"
         )
 
 
@@ -169,8 +167,7 @@ def _job_of_two(two: Sequence[RecognisedInput], settings: Settings, ignored: tup
     if (first.format == "text") != (second.format == "text"):
         raise InputError(
             f"{first.input_file.name} is {first.format} and {second.input_file.name} is {second.format}; two files "
-            "that belong "
-            "together need one format"
+            "that belong together need one format"
         )
     facts = [_detect_side_encoding(one.input_file, settings) for one in two]
     sides = (first.input_file, facts[0]), (second.input_file, facts[1])
@@ -231,7 +228,7 @@ def _unescape_references(found: Iterable[ImportedPair], report: ImportReport) ->
     """Yield pairs with characters in place of the references that programs of the web leave in texts."""
     for one in found:
         if _REFERENCE.search(one.source) or _REFERENCE.search(one.target):
-            report.note("pairs with references such as &#039;, which were read as characters")
+            report.count_note("pairs with references such as &#039;, which were read as characters")
             one = ImportedPair(one.place, unescape(one.source), unescape(one.target))
         yield one
 
@@ -291,6 +288,6 @@ def _read_texts(job: Job, settings: Settings, report: ImportReport) -> Iterator[
 
 
 def _read_tmx(input_file: Input, facts: TextFacts, settings: Settings, report: ImportReport) -> Iterator[ImportedPair]:
-    events = TmxHandler(input_file.name, settings.languages, report, is_single=settings.is_single)
-    yield from read_events(input_file, facts, events)
-    events.finish()
+    handler = TmxHandler(input_file.name, settings.languages, report, is_single=settings.is_single)
+    yield from read_events(input_file, facts, handler)
+    handler.finish()

@@ -12,7 +12,7 @@ SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was
 BREAK_TAG = re.compile(r"\s*<br\b", re.I)
 
 
-class InlineText:
+class SegmentText:
     """Collects the text of a segment outside of inline codes.
 
     A code that is a line break gives a line end, so that words do not run together. Text that somebody deleted while

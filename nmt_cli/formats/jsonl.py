@@ -76,8 +76,8 @@ def read_json_texts(
     if len(found) != 1:
         tries = "; or ".join(f"--columns {shlex.quote(key)}" for key in texts[:4]) or "--columns FIELD"
         raise InputError(
-            f"{input_file.name}: cannot tell which field is {language}. Run the same command again with one of these: "
-            f"{tries}"
+            f"{input_file.name}: cannot tell which field is {language}. Run the same command again with one of "
+            f"these: {tries}"
         )
     report.inputs[-1]["columns"] = found
     for number, record in chain(sample, records):
@@ -93,7 +93,7 @@ def _records(input_file: Input, facts: TextFacts, report: ImportReport) -> Itera
     for number, line in enumerate(read_lines(input_file, facts, universal=is_universal), start=1):
         place = f"{input_file.name}:{number}"
         if not line.strip():
-            report.note("blank lines")
+            report.count_note("blank lines")
             continue
         try:
             record = json.loads(line)

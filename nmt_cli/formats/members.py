@@ -114,8 +114,8 @@ def _recognise_text(input_file: Input, settings: Settings) -> RecognisedInput:
         )
     if kind == "text" and (other := other_format(text)) is not None:
         raise InputError(
-            f"{input_file.name}: is {other.kind}; {other.advice}. If each of its lines is a sentence, give --format "
-            "text"
+            f"{input_file.name}: is {other.kind}; {other.advice}. If each of its lines is a sentence, give "
+            "--format text"
         )
     if not text.strip("\ufeff"):
         raise InputError(f"{input_file.name}: is empty")

@@ -159,9 +159,9 @@ def resolve_input(container: Input) -> tuple[list[Input], ForeignFormat | None]:
     foreign = detect_non_text(head)
     if foreign is None or foreign.kind not in _ZIPPED or compression is not None:
         return [container], foreign
-    return (
-        ([container], ForeignFormat("a spreadsheet", "")) if _is_spreadsheet(container) else (_members(container), None)
-    )
+    if _is_spreadsheet(container):
+        return [container], ForeignFormat("a spreadsheet", "")
+    return _members(container), None
 
 
 def _is_spreadsheet(input_file: Input) -> bool:

@@ -83,8 +83,8 @@ def read_parallel(source: Side, target: Side) -> Iterator[ImportedPair]:
     if counts[0] != counts[1]:
         raise InputError(
             f"{source[0].name} has {format_count(counts[0], 'line')} and {target[0].name} has "
-            f"{format_count(counts[1], 'line')}; "
-            "line i of one must belong to line i of the other, so the counts must be equal"
+            f"{format_count(counts[1], 'line')}; line i of one must belong to line i of the other, so the counts "
+            "must be equal"
         )
 
 

@@ -192,15 +192,11 @@ class Catalogue(Content):
         lines = [raw]
         if form.is_multiline:
             lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
-        is_same = form.translation.lines and form.translation.raw == raw
-        new = (
-            text[form.translation.start : form.translation.end]
-            if is_same
-            else line_end.join(f'"{line}"' for line in lines)
-        )
-        yield Edit(
-            segment.start, segment.end, f"{line_end}{form.missing_keyword}{new}" if form.missing_keyword else new
-        )
+        old = form.translation
+        is_same = old.lines and old.raw == raw
+        new = text[old.start : old.end] if is_same else line_end.join(f'"{line}"' for line in lines)
+        new = f"{line_end}{form.missing_keyword}{new}" if form.missing_keyword else new
+        yield Edit(segment.start, segment.end, new)
         if "fuzzy" in form.entry.flags:
             yield from self._without_fuzzy(form.entry)
 

@@ -289,11 +289,11 @@ def suspected_format(head: bytes, name: str) -> str | None:
 
 
 class MisreadLines(NamedTuple):
-    """Lines that training would misread because of `CR` line ends or their `encoding`, as `what` tells."""
+    """Lines that training would misread because of `CR` line ends or their `encoding`, as `cause` tells."""
 
     line: int
     """Number of the first of these lines, from 1."""
-    what: str
+    cause: str
 
 
 def misread_lines(head: bytes) -> MisreadLines | None:

@@ -50,7 +50,7 @@ class ImportReport:
         if len(places) < NUM_EXAMPLES:
             places.append(place)
 
-    def note(self, what: str) -> None:
+    def count_note(self, what: str) -> None:
         """Count something that the reader of the report may want to know."""
         self.notes[what] = self.notes.get(what, 0) + 1
 

@@ -33,7 +33,7 @@ def pairs_of(
                 swapped[segment.declared] = _is_swapped(content, segment.declared, languages, report)
             num_declared[segment.declared] = num_declared.get(segment.declared, 0) + 1
             if segment.has_subflow:
-                report.note(SUBFLOW_NOTE)
+                report.count_note(SUBFLOW_NOTE)
             for sides in segment.sentence_pairs or ((segment.text, segment.target),):
                 yield ImportedPair(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
     for line, what in content.unreadable_parts:
@@ -83,8 +83,8 @@ def _texts_in(segment: Segment) -> Iterator[str]:
         text = "\n".join([line for line in text.split("\n") if line.strip()][segment.num_repeated :])
     texts = [text]
     if segment.codes is CodeSyntax.PAGE:
-        visible_text = ("\0" if atom.kind is Kind.BREAK else atom.visible_text for atom in segment.atoms)
-        texts = [" ".join(part.split()) for part in "".join(visible_text).split("\0")]
+        runs = ("\0" if atom.kind is Kind.BREAK else atom.visible_text for atom in segment.atoms)
+        texts = [" ".join(part.split()) for part in "".join(runs).split("\0")]
         texts = [part for part in texts if any(map(str.isalpha, part))]
     yield from texts
     for atom in segment.atoms:

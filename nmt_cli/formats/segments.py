@@ -182,7 +182,7 @@ class UnreadablePart(NamedTuple):
 
 
 class Content:
-    """The segments of a document in one format. Each format is a derived class, listed in `contents.py`."""
+    """The segments of a document in one format. Each format is a derived class, listed in `readers.py`."""
 
     HAS_REFERENCES: ClassVar[bool] = False
     """True if `&#...;` may stand for a character that the encoding of the document lacks."""

@@ -76,7 +76,7 @@ def match_cues(
                 report.skip("cues that overlap in long chains", f"{names[0]}:{cue.line}")
         else:
             if max(len(own), len(others)) > 1:
-                report.note("pairs of several cues")
+                report.count_note("pairs of several cues")
             yield ImportedPair(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
 
 

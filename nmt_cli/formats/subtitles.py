@@ -198,10 +198,10 @@ def _end_of_text(lines: Sequence[str], first: int, *, is_vtt: bool) -> int:
 
 def _is_rolling(cues: Sequence[_Cue]) -> bool:
     """Return whether most cues begin with the last line of the cue before, as in captions that roll up."""
-    plain_lines = [lines for cue in cues if (lines := [line for line in cue.plain_lines if line])]
-    same = [own for before, own in pairwise(plain_lines) if own[0] == before[-1]]
+    texts = [lines for cue in cues if (lines := [line for line in cue.plain_lines if line])]
+    same = [own for before, own in pairwise(texts) if own[0] == before[-1]]
     num_rolled = sum(len(own) > 1 for own in same)
-    return len(same) > 1 and 2 * len(same) >= len(plain_lines) - 1 and 3 * num_rolled >= len(plain_lines) - 1
+    return len(same) > 1 and 2 * len(same) >= len(texts) - 1 and 3 * num_rolled >= len(texts) - 1
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:

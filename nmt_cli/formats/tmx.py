@@ -6,7 +6,7 @@ import re
 from itertools import chain, islice, product
 from math import prod
 
-from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
+from nmt_cli.formats.inline import SUBFLOW_NOTE, SegmentText
 from nmt_cli.formats.languages import Languages, is_exactly, warn_of_mixture, warn_of_region
 from nmt_cli.formats.report import ImportedPair, ImportReport
 from nmt_cli.formats.xml import INVALID_MARKER, XML_ENCODING
@@ -32,9 +32,9 @@ class TmxHandler:
         self._taken: dict[str, dict[str, int]] = {}
         """For each language, the codes of the segments that were taken for it, with their numbers."""
         self._line = 0
-        self._segments: list[tuple[str, InlineText]] = []
+        self._segments: list[tuple[str, SegmentText]] = []
         self._language = ""
-        self._text: InlineText | None = None
+        self._text: SegmentText | None = None
 
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
@@ -46,7 +46,7 @@ class TmxHandler:
         if self._text is not None:
             self._text.start(name, attributes)
         elif name == "seg":
-            self._text = InlineText()
+            self._text = SegmentText()
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
         elif name == "tu":
@@ -84,16 +84,16 @@ class TmxHandler:
         pairs = list(islice(product(*sides), MAX_VARIANTS))
         num_pairs = prod(map(len, sides))
         if num_pairs > 1:
-            self._report.note("units with several variants of a side, each a pair")
+            self._report.count_note("units with several variants of a side, each a pair")
         num_left = num_pairs - len(pairs)
         if num_left:
             self._report.skip(f"combinations of variants beyond {MAX_VARIANTS} in a unit", place, num_left)
         for text in chain(*sides):
             if text.has_subflow:
-                self._report.note(SUBFLOW_NOTE)
+                self._report.count_note(SUBFLOW_NOTE)
         self.items += [ImportedPair(self._line, str(pair[0]), str(pair[-1])) for pair in pairs]
 
-    def _side_segments(self, number: int) -> list[InlineText]:
+    def _side_segments(self, number: int) -> list[SegmentText]:
         """Return the segments of a unit in the language of side `number`; 0 is the source, 1 the target.
 
         If none is in exactly this language, those in one of its regions are taken, unless source and target are regions

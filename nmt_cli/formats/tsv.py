@@ -191,5 +191,5 @@ def _without_tags(cell: str, report: ImportReport) -> str:
     """Return a cell of Anki without markup; `<br>` becomes a space."""
     bare = unescape(_TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", cell))
     if bare != cell:
-        report.note("cells with HTML markup, which was taken out")
+        report.count_note("cells with HTML markup, which was taken out")
     return bare.replace("\xa0", " ")

@@ -31,8 +31,7 @@ class Work:
         self._num_new = self._num_steps = 0
 
     def count(self, num_parts: int = 1) -> None:
-        """Count parts that are made now; after `CHECK_INTERVAL` of them, report them and ask whether the work may
-        continue."""
+        """Count parts that are made now; after `CHECK_INTERVAL` of them, report them, and call `check`."""
         self._num_new += num_parts
         if self._num_new >= CHECK_INTERVAL:
             num_new, self._num_new = self._num_new, 0
@@ -40,8 +39,7 @@ class Work:
             self.check()
 
     def step(self, num_steps: int = 1) -> None:
-        """Count steps that take time and make no part; after `CHECK_INTERVAL` of them, ask whether the work may
-        continue."""
+        """Count steps that take time and make no part; after `CHECK_INTERVAL` of them, call `check`."""
         self._num_steps += num_steps
         if self._num_steps >= CHECK_INTERVAL:
             self.check()
@@ -52,7 +50,7 @@ class Work:
         self._check()
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield items, each of them counted as a part."""
+        """Yield the items, and count each as a part of the document before it is used."""
         for item in items:
             self.count()
             yield item

@@ -125,8 +125,8 @@ def _clean_texts(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]
         yield "".join(cleaned), is_last
 
 
-def read_events(input_file: Input, facts: TextFacts, events: EventHandler[Item]) -> Iterator[Item]:
-    """Parse a document, send its events to `events`, and yield the pairs or rows that it collects.
+def read_events(input_file: Input, facts: TextFacts, handler: EventHandler[Item]) -> Iterator[Item]:
+    """Parse a document, send its events to `handler`, and yield the pairs or rows that it collects.
 
     A character that XML does not allow, a byte that is not valid, and an `&` that begins no reference which XML or HTML
     knows, come as `INVALID_MARKER`.
@@ -147,20 +147,20 @@ def read_events(input_file: Input, facts: TextFacts, events: EventHandler[Item])
                 parser.CurrentLineNumber,
                 f"elements are nested more than {MAX_DEPTH:,} deep; nest them less",
             )
-        events.start(name.rpartition(":")[2], attributes, parser.CurrentLineNumber)
+        handler.start(name.rpartition(":")[2], attributes, parser.CurrentLineNumber)
 
     def end(name: str) -> None:
         nonlocal depth
         depth -= 1
-        events.end(name.rpartition(":")[2])
+        handler.end(name.rpartition(":")[2])
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = events.text
+    parser.CharacterDataHandler = handler.text
     try:
         for text, is_last in _clean_texts(_texts(input_file, facts)):
             parser.Parse(text, is_last)
-            yield from events.items
-            events.items.clear()
+            yield from handler.items
+            handler.items.clear()
     except expat.ExpatError as error:
         is_cut = error.code in _CUT
         told = (

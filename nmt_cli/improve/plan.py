@@ -108,13 +108,8 @@ class _Planner:
         sizes: Mapping[str, Any],
         output_line_counts: Mapping[Path, int],
     ) -> None:
-        self._config, self._recipe, self._line_counts, self._sizes, self._output_line_counts = (
-            config,
-            recipe,
-            line_counts,
-            sizes,
-            output_line_counts,
-        )
+        self._config, self._recipe, self._sizes = config, recipe, sizes
+        self._line_counts, self._output_line_counts = line_counts, output_line_counts
         self._directory = directory / STAGES
         self._stages: list[Stage] = []
         sample = recipe.sample
@@ -264,10 +259,10 @@ class _Planner:
         corpora = []
         for text in texts:
             for direction in self._directions:
-                way = direction.reverse_direction if side == "source" else direction
-                if way.source != text.language:
+                model_direction = direction.reverse_direction if side == "source" else direction
+                if model_direction.source != text.language:
                     continue
-                made = self._translate(name, purpose, text, models, way)
+                made = self._translate(name, purpose, text, models, model_direction)
                 both = (made, text.path) if is_source else (text.path, made)
                 options = ["--keep", "markup", *(("--tag", tag) if tag else ())]
                 source, target = self._clean(name, f"{purpose}: leave out bad ones", both, text.lines, options)
@@ -285,7 +280,7 @@ class _Planner:
         *,
         is_teacher: bool = False,
     ) -> Path:
-        """Translate a text in the direction `direction` by one model, or by several together; return the file."""
+        """Translate a text in `direction` by one model, or by several together; return the file."""
         directory = self._next_directory(f"{name}-translate" if name in ("back", "forth", "self") else name)
         output = directory / f"translated.{direction.target}"
         training, recipe = self._config.training, self._recipe
@@ -301,6 +296,7 @@ class _Planner:
         if len(self._directions) > 1 or (reverse is not None and Path(reverse) in models):
             options += direction.options  # the given model may have more directions
         named = [word for model in models for word in ("--model", str(model))]
+        num_rows = (1 if samples else beam) * len(models)
         self._stages.append(
             Stage(
                 directory,
@@ -308,9 +304,7 @@ class _Planner:
                 ("translate", str(text.path), *named, "-o", str(output), *options),
                 inputs=(text.path, *models),
                 outputs=(output,),
-                work=Work(
-                    "translate", text.lines, stored_lines=text.lines, rows=(1 if samples else beam) * len(models)
-                ),
+                work=Work("translate", text.lines, stored_lines=text.lines, rows=num_rows),
             )
         )
         return output

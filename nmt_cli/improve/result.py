@@ -20,13 +20,13 @@ def best_of(models: Sequence[Path]) -> Path:
     """Return the model directory with the best score on the dev set; without scores the first."""
 
     def rank(model: Path) -> float:
-        best = dev_score(model)
+        best = best_checkpoint(model)
         return -metric_sign(best.metric) * best.value if best else math.inf
 
     return min(models, key=rank)
 
 
-def dev_score(model: Path) -> RankedCheckpoint | None:
+def best_checkpoint(model: Path) -> RankedCheckpoint | None:
     """Return the best score of a model directory on its dev set; None without a dev set."""
     best = Experiment(model).checkpoints.index().best
     return best[0] if best else None
@@ -34,18 +34,18 @@ def dev_score(model: Path) -> RankedCheckpoint | None:
 
 def dev_bleu(model: Path) -> float | None:
     """Return the BLEU of the best checkpoint of a model directory on its dev set; None without a dev set."""
-    best = dev_score(model)
+    best = best_checkpoint(model)
     return None if best is None else read_meta(Experiment(model).checkpoints.path_of(best.step))["metrics"].get("bleu")
 
 
-def baseline_score(config: Config) -> RankedCheckpoint | None:
+def baseline_checkpoint(config: Config) -> RankedCheckpoint | None:
     """Return the dev score of the model that `nmt train` made with a configuration; None if it made none, or if that
     model has another dev set or another section `scoring`."""
     before = Experiment(Path(config.model_dir))
     try:
         if before.config.data.dev != config.data.dev or before.config.scoring != config.scoring:
             return None
-        return dev_score(before.directory)
+        return best_checkpoint(before.directory)
     except NmtError:
         return None
 

@@ -45,13 +45,13 @@ def run_stages(
     done = [records.is_done(stage) for stage in stages]
     if any(done):
         log(f"{sum(done)} of {len(stages)} stages have finished before")
-    made: dict[Path, int] = {}
+    line_counts: dict[Path, int] = {}
     for number, is_done in enumerate(done):
-        stages = plan_stages(made)
+        stages = plan_stages(line_counts)
         stage = stages[number]
         if is_done:
             speed.learn(stage, records.seconds(stage))
-            made |= records.output_line_counts(stage)
+            line_counts |= records.output_line_counts(stage)
             continue
         seconds_left = speed.seconds_left(stages[number:])
         log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {duration(speed.seconds(stage))}; "
@@ -64,7 +64,7 @@ def run_stages(
         _warn_of_poor_teacher(stage, stages[number + 1 :])
         records.write_record(stage, time.monotonic() - began)
         speed.learn(stage, time.monotonic() - began)
-        made |= records.output_line_counts(stage)
+        line_counts |= records.output_line_counts(stage)
         if received:
             raise _interruption(received)
 

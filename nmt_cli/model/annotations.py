@@ -40,12 +40,12 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, rows)
 
     @property
-    def longest(self) -> int:
+    def max_source_length(self) -> int:
         """Number of positions of the longest source, without padding."""
         return int(self.valid_BS.any(dim=0).sum())
 
     def at_width(self, width: int) -> Memory:
-        """Return the memory padded or cut to `width` source positions, at least `longest`."""
+        """Return the memory padded or cut to `width` source positions, at least `max_source_length`."""
         missing = width - self.valid_BS.shape[1]
         if missing == 0:
             return self

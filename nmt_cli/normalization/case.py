@@ -28,25 +28,23 @@ class Case(RestoringStep):
     name = "case"
 
     def __init__(
-        self, profile: TextProfile, words: Truecaser, *, source_lang: str, target_lang: str, code: re.Pattern[str]
+        self, profile: TextProfile, truecaser: Truecaser, *, source_lang: str, target_lang: str, code: re.Pattern[str]
     ) -> None:
-        """Write words in the case that `words` says is usual; words of translations in which `code` is found stay."""
-        self._words, self._languages, self._code = words, (source_lang, target_lang), code
+        """Write words in the case that `truecaser` gives them; words of translations in which `code` is found stay."""
+        self._truecaser, self._languages, self._code = truecaser, (source_lang, target_lang), code
         self._begins_with_capital = profile.begins_with_capital
 
     def read(self, line: Line) -> Line:
         """Return the line in usual case, with a record of the case in which its translation is to be written."""
         plain_text = line.plain_text()
-        recases = self._words.has_uninformative_case(plain_text)
-        changes = (
-            list(self._changes(line, plain_text, recases=recases))
-            if recases or self._words.has_odd_word(plain_text)
-            else []
-        )
+        recases = self._truecaser.has_uninformative_case(plain_text)
+        changes: list[Change] = []
+        if recases or self._truecaser.has_odd_word(plain_text):
+            changes = list(self._changes(line, plain_text, recases=recases))
         case = None
-        if self._words.is_in_capitals(plain_text):
+        if self._truecaser.is_in_capitals(plain_text):
             case = _CAPITALS
-        elif self._words.is_capitalised_word(line.text):
+        elif self._truecaser.is_capitalised_word(line.text):
             case = _CAPITAL
         return line.apply_step(self.name, changes, case)
 
@@ -73,10 +71,10 @@ class Case(RestoringStep):
         return Change(begin, end, capitals, one_to_one=len(capitals) == end - begin)
 
     def _changes(self, line: Line, plain_text: str, *, recases: bool) -> Iterator[Change]:
-        begins = has_beginnings = self._begins_with_capital and not self._words.is_word(plain_text)
+        begins = has_beginnings = self._begins_with_capital and not self._truecaser.is_word(plain_text)
         for match in line.words():
             word, (begin, end) = match[0], match.span()
-            cased = self._words.truecase(word, begins=begins, every_word=recases)
+            cased = self._truecaser.truecase(word, begins=begins, every_word=recases)
             if len(cased) != len(word):  # a letter may become two, as in Turkish
                 yield from [Change(begin, end, cased)] if line.is_free(begin, end) else ()
             elif line.is_free(begin, end):

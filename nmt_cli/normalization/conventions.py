@@ -1,8 +1,9 @@
 """The table of placeholder conventions: how programs and file formats write the codes that a translation must keep.
 
-Each row has the form of a convention, and a page that defines it. Rows of `UNAMBIGUOUS_CONVENTIONS` cannot be ordinary words, so they
-are kept wherever codes are looked for. Rows of `AMBIGUOUS_CONVENTIONS` may be words; they count where a text has them more than once.
-Rows of `FLAGGED_CONVENTIONS` count in messages with a flag of gettext, which names the language of the program.
+Each row has the form of a convention, and a page that defines it. Rows of `UNAMBIGUOUS_CONVENTIONS` cannot be ordinary
+words, so they are kept wherever codes are looked for. Rows of `AMBIGUOUS_CONVENTIONS` may be words; they count where a
+text has them more than once. Rows of `FLAGGED_CONVENTIONS` count in messages with a flag of gettext, which names the
+language of the program.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Tag:
     open_index: int
     """Its index among all tags of the line. For a crossing tag, see `crossing_index`."""
     close_index: int
-    """Index of the tag that ends it, or its own."""
+    """Index of its end tag among all tags of the line; its own index if the tag stands alone."""
     is_after: bool = False
     """True if it encloses no word and belongs to the word before `start`, as the mark of a footnote does."""
     is_apart: bool = False
@@ -157,11 +157,11 @@ class _Siblings:
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self._elements = sorted(elements, key=lambda one: one.tag.open_index)
-        self._open_index = [one.tag.open_index for one in self._elements]
+        self._open_indices = [one.tag.open_index for one in self._elements]
 
     def holder(self, aligned_tag: Tag) -> Element | None:
         """Return the element whose tag is `aligned_tag` or contains it; None if there is none."""
-        place = bisect_right(self._open_index, aligned_tag.open_index) - 1
+        place = bisect_right(self._open_indices, aligned_tag.open_index) - 1
         return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aligned_tag) else None
 
     def runs(self, aligned_tags: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:

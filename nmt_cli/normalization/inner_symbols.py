@@ -61,12 +61,12 @@ class InnerSymbols(RestoringStep):
         """
         if translation.alignment is None:
             return []
-        reading = _RemovedSymbols.of(undo.edits, undo.data)
+        removed_symbols = _RemovedSymbols.of(undo.edits, undo.data)
         spans = word_spans(translation.text)
-        words = AlignedWords(translation.text, spans, translation.alignment.aligned_to(reading.words, spans))
+        words = AlignedWords(translation.text, spans, translation.alignment.aligned_to(removed_symbols.words, spans))
         begun = translation.text[: translation.begun]
         num_begun = len(begun.split())
-        missing = missing_tags(reading.tags(), begun)
+        missing = missing_tags(removed_symbols.tags(), begun)
         if begun:  # the prefix may have all words of a pair, which would enclose nothing then
             own = words.aligned_to[num_begun:]
             missing = [
@@ -76,12 +76,13 @@ class InnerSymbols(RestoringStep):
             ]
         wanted = {number for tag in missing if not tag.is_open for number in (tag.open_index, tag.close_index)}
         elements = [UnreadElement(symbol.begin, symbol.end, symbol.partner) for symbol in undo.data]
-        verbatim_changes = Gaps(undo.edits, reading.words, words, elements).verbatim_changes(wanted, translation.begun)
+        gaps = Gaps(undo.edits, removed_symbols.words, words, elements)
+        verbatim_changes = gaps.verbatim_changes(wanted, translation.begun)
         done = {number for numbers, _ in verbatim_changes for number in numbers}
         rest = [tag for tag in missing if tag.open_index not in done]
         changes = [change for _, change in verbatim_changes]
         return (
-            [*changes, *without_overlaps(reading.attention_changes(words.from_row(num_begun), rest), changes)]
+            [*changes, *without_overlaps(removed_symbols.attention_changes(words.from_row(num_begun), rest), changes)]
             if rest
             else changes
         )
@@ -160,19 +161,19 @@ class _RemovedSymbols(NamedTuple):
         return tags
 
 
-def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], reading: _RemovedSymbols) -> list[int]:
+def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], removed_symbols: _RemovedSymbols) -> list[int]:
     """Return the source word of each target word, so that brackets read as commas go to commas of the translation.
 
     If the first word aligned into a pair of brackets ends in a comma, and none precedes it, it is aligned to the word
     before the brackets instead. Words after the next comma are aligned to the word after the brackets, if these enclose
     no comma.
     """
-    text, symbols, found = reading.edits.old, reading.symbols, list(aligned_to)
+    text, symbols, found = removed_symbols.edits.old, removed_symbols.symbols, list(aligned_to)
     for symbol in symbols:
         if symbol.partner is None or symbol.begin > symbols[symbol.partner].begin:
             continue
         end = symbols[symbol.partner]
-        inner = range(reading.number_at(symbol.begin), reading.number_at(end.begin))
+        inner = range(removed_symbols.number_at(symbol.begin), removed_symbols.number_at(end.begin))
         rows = [row for row, looks in enumerate(found) if looks in inner]
         follows_comma = bool(rows) and rows[0] > 0 and _ends_in_comma(target[rows[0] - 1])
         if symbol.is_comma and len(rows) > 1 and _ends_in_comma(target[rows[0]]) and not follows_comma:

@@ -28,7 +28,7 @@ from nmt_cli.normalization.symbols import KnownSymbols
 from nmt_cli.normalization.tags import Tags
 from nmt_cli.normalization.word_case import Truecaser
 from nmt_cli.normalization.wordless_text import WordlessText
-from nmt_cli.text.language_codes import writes_spaces
+from nmt_cli.text.language_codes import separates_words_by_spaces
 from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
 
@@ -56,10 +56,10 @@ class Normalizer:
         Words with one of the `symbols` of the tokenizer stay as they are. `knows_words`: the model has trained on
         single words too, in the form that the text has within sentences.
         """
-        code, words = code_pattern(symbols), Truecaser(profile, source_lang, knows_words=knows_words)
+        code, truecaser = code_pattern(symbols), Truecaser(profile, source_lang, knows_words=knows_words)
         characters = KnownCharacters(profile.characters)
         known_symbols = KnownSymbols(profile, characters)
-        places_symbols = all(map(writes_spaces, (source_lang, target_lang)))
+        places_symbols = all(map(separates_words_by_spaces, (source_lang, target_lang)))
         steps: list[Step] = [WordlessText()]  # while numbers and symbols show that there are no words
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
             habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
@@ -69,7 +69,7 @@ class Normalizer:
                     habits,
                     symbols=symbols,
                     is_rare=known_symbols.is_rare_unit,
-                    may_be_glued=not writes_spaces(target_lang),
+                    may_be_glued=not separates_words_by_spaces(target_lang),
                 )
             )
         steps += [
@@ -80,10 +80,10 @@ class Normalizer:
         ]
         if profile.has_all_words:
             # A word that is corrected has the case of the word that was written; case is judged by known words.
-            steps.append(Spelling(KnownWords(profile.forms, source_lang), words))
+            steps.append(Spelling(KnownWords(profile.forms, source_lang), truecaser))
         steps += [
             Characters(characters),  # so that case and full stop see known characters
-            Case(profile, words, source_lang=source_lang, target_lang=target_lang, code=code),
+            Case(profile, truecaser, source_lang=source_lang, target_lang=target_lang, code=code),
             FullStop(profile),  # last: it must know what is the last word
         ]
         return cls(steps)

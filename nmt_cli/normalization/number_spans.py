@@ -98,8 +98,8 @@ def _is_one_number(groups: re.Match[str]) -> bool:
         return False
     if any(form.fullmatch(groups[0]) for form in (_GROUPED_THOUSANDS, _MIXED_NUMBER)):
         return True
-    is_dialled = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _PHONE_NUMBER.fullmatch(groups[0]) is not None
-    return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_PHONE_DIGITS
+    is_phone = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _PHONE_NUMBER.fullmatch(groups[0]) is not None
+    return is_phone and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_PHONE_DIGITS
 
 
 def _token_spans(token: str) -> list[Span]:

@@ -80,7 +80,7 @@ class Numbers(RestoringStep):
         rest = _rest_of(line.prefix, numbers)
         in_prefix = _in_prefix(line.prefix + rest, numbers)
         # A number that its translation may write otherwise leaves all digits free, unless the prefix has a number: then
-        # the model must not generate its stand-in.
+        # the model must not generate its substitute.
         is_free = any(
             self._is_rewritten(line.text[slice(*one)]) for one, both in self._amounts(line.text) if one == both
         )
@@ -107,7 +107,7 @@ class Numbers(RestoringStep):
         )
 
     def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
-        """Return the changes that put the line's numbers in the place of the stand-ins that the model has generated."""
+        """Return the changes that put the line's numbers in the place of the substitutes that the model generated."""
         changes = []
         for term, span in translation.terms:
             if span is None or term.step != self.name:
@@ -170,22 +170,21 @@ class Numbers(RestoringStep):
         return found
 
     def _choose_substitute(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
-        """Return the kept number with the same signs whose length is nearest, or the number itself.
+        """Return the kept number of the same shape whose length is nearest, or the number itself.
 
         Numbers that are `taken` for others, or are the line's `own`, are not used. Of several the most frequent one is
-        returned. If no kept number has the same signs, one without signs is used for a quantity or a number in groups.
+        returned. If no kept number has the same shape, one without signs is used for a quantity or a number in groups.
         A code, and a time or a date whose signs no kept number has, stays.
         """
         if number in self._kept and number not in taken:
             return number
-        signs = _number_shape(number)
-        is_whole = INDIVISIBLE_NUMBER.fullmatch(number) is not None
-        if is_whole or (
-            signs not in self._by_shape and (QUANTITY.fullmatch(number) or SPACED_NUMBERS.fullmatch(number))
-        ):
-            signs = "0"
-        kept = [one for one in self._by_shape.get(signs, ()) if one not in taken and one not in own]
-        if not kept or not (is_whole or has_no_letters(number)):
+        shape = _number_shape(number)
+        is_indivisible = INDIVISIBLE_NUMBER.fullmatch(number) is not None
+        is_quantity = QUANTITY.fullmatch(number) or SPACED_NUMBERS.fullmatch(number)
+        if is_indivisible or (shape not in self._by_shape and is_quantity):
+            shape = "0"
+        kept = [one for one in self._by_shape.get(shape, ()) if one not in taken and one not in own]
+        if not kept or not (is_indivisible or has_no_letters(number)):
             return number
         return min(kept, key=lambda one: abs(len(one) - len(number)))
 

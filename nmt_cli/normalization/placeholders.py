@@ -56,7 +56,7 @@ class Placeholders(RestoringStep):
     name = "placeholders"
 
     def read(self, line: Line) -> Line:
-        """Return the line with a locked name in the place of each placeholder."""
+        """Return the line with each placeholder replaced by its name, a word that no later step may change."""
         own = [code for code in line.codes or () if code.kind is CodeKind.PLACEHOLDER and code.begin < code.end]
         if not own:
             return line
@@ -107,9 +107,8 @@ def restore_placeholders(
     placed = [*finder.places_of(missing)]
     filled = sorted(span for span, *_ in placed)  # perhaps the place of what is removed
     removed = [one for one in removed if not _overlapping(filled, *one)]
-    return [*_insertions(undo.edits.old, placeholders, [*there, *placed]), *_removals(translation.text, removed)], len(
-        missing
-    )
+    insertions = _insertions(undo.edits.old, placeholders, [*there, *placed])
+    return [*insertions, *_removals(translation.text, removed)], len(missing)
 
 
 def _insertions(
@@ -338,10 +337,10 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
         return name in given or _NO_TEXT.search(name) is not None
 
     taken = set(_NUMBERED_NAME.findall(text))
-    stand_ins = (f"__{number}__" for number in itertools.count(1) if str(number) not in taken)
+    numbered_names = (f"__{number}__" for number in itertools.count(1) if str(number) not in taken)
     read = {}
-    for (name, count), substitute in zip(counts.items(), stand_ins, strict=False):
-        read[name] = name if is_clear(name) and there[name] == count else substitute
+    for (name, count), numbered_name in zip(counts.items(), numbered_names, strict=False):
+        read[name] = name if is_clear(name) and there[name] == count else numbered_name
     return [read[name] for name in own]
 
 

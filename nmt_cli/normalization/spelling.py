@@ -18,16 +18,16 @@ class Spelling(Step):
 
     name = "spelling"
 
-    def __init__(self, words: KnownWords, case: Truecaser) -> None:
-        """Correct words to those of the training text; `case` says in which lines capitals mark names."""
-        self._words, self._case = words, case
+    def __init__(self, words: KnownWords, truecaser: Truecaser) -> None:
+        """Correct words to those of the training text; `truecaser` says in which lines capitals mark names."""
+        self._words, self._truecaser = words, truecaser
 
     def read(self, line: Line) -> Line:
         """Return the line without typing errors."""
         return line.apply_step(self.name, self._changes(line))
 
     def _changes(self, line: Line) -> Iterator[Change]:
-        recases, begins = self._case.has_uninformative_case(line.plain_text()), True
+        recases, begins = self._truecaser.has_uninformative_case(line.plain_text()), True
         for word in line.words():
             for match in WORD.finditer(word[0]):
                 corrected = self._words.corrected(match[0], any_case=recases or begins)

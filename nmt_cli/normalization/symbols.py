@@ -50,8 +50,7 @@ class KnownSymbols:
         return "" if "," not in self._usual else " ," if self._profile.is_usually_apart(",") else ","
 
     def has_all_often(self, text: str) -> bool:
-        """Return whether the training text has all characters of a text, the symbols at least `MIN_SYMBOL_COUNT`
-        times."""
+        """Return whether the training text has all characters of a text, and its symbols `MIN_SYMBOL_COUNT` times."""
         return self._usual.issuperset(text)
 
     def has_all(self, text: str) -> bool:

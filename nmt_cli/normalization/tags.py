@@ -112,12 +112,12 @@ class Tags(RestoringStep):
         """
         removed_codes = undo.data
         alignment = translation.alignment or monotonic_alignment(undo.edits.new, translation.text)
-        reading = TaggedLine.of(undo.edits, removed_codes, alignment)
-        words = reading.align_words(translation, alignment)
-        missing = _missing_tags(reading.tags, removed_codes.in_prefix)
-        changes = reading.verbatim_changes(words, missing, translation.begun)
+        tagged_line = TaggedLine.of(undo.edits, removed_codes, alignment)
+        words = tagged_line.align_words(translation, alignment)
+        missing = _missing_tags(tagged_line.tags, removed_codes.in_prefix)
+        changes = tagged_line.verbatim_changes(words, missing, translation.begun)
         if changes is None:
-            changes = reading.attention_changes(words.from_place(translation.begun), missing)
+            changes = tagged_line.attention_changes(words.from_place(translation.begun), missing)
         if undo.prefix_edits is not None and _lacks_blank(undo, removed_codes, translation):
             changes = [Change(translation.begun, translation.begun, " "), *changes]
         back = {place for change in changes if change.origin is not None for place in range(*change.origin)}
@@ -125,7 +125,7 @@ class Tags(RestoringStep):
         if accelerators:
             changes = [
                 *changes,
-                *without_overlaps([*reading.accelerators(words, accelerators, translation.begun)], changes),
+                *without_overlaps([*tagged_line.accelerator_changes(words, accelerators, translation.begun)], changes),
             ]
         if removed_codes.has_escapes:
             escaped = {change.end for change in changes if change.text.endswith("\\")}
@@ -248,7 +248,7 @@ class TaggedLine:
 
     @classmethod
     def of(cls, edits: Edits, removed_codes: RemovedCodes, alignment: Alignment) -> TaggedLine:
-        """Return the reading of a line; in scripts without blanks its units end at tags, too."""
+        """Return a line with its tags; in scripts without blanks its units end at tags, too."""
         places = edits.new_spans([(code.begin, code.end) for code in removed_codes.tags])
         cuts = [place for span in places for place in span]
         names = NameFinder(removed_codes.placeholders)
@@ -373,7 +373,7 @@ class TaggedLine:
             changes.append(Change(mark.place, mark.place, text.rstrip() if is_last else text, (code.begin, code.end)))
         return changes
 
-    def accelerators(self, words: AlignedWords, accelerators: Sequence[Span], begun: int) -> Iterator[Change]:
+    def accelerator_changes(self, words: AlignedWords, accelerators: Sequence[Span], begun: int) -> Iterator[Change]:
         """Yield the insertion of each accelerator's sign before the first letter of the word aligned to its word."""
         letters = [(row, words.letter(row)) for row in range(len(words.spans))]
         places = {row: place for row, place in letters if place is not None and place >= begun}

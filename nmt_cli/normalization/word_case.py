@@ -25,7 +25,7 @@ _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 
 
 class Truecaser:
-    """The case of the words of a training text."""
+    """Writes words in the case in which a training text has them."""
 
     def __init__(self, profile: TextProfile, language: str, *, knows_words: bool) -> None:
         """Judge words by the profile of a text; `knows_words` says that the model has trained on single words too."""

@@ -68,12 +68,12 @@ class LoopProducts:
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         """Prepare the product of all steps: inputs (T, B, I) and a weight (I, O), or (D, T, B, I) and (D, I, O)."""
-        self._kept = _LoopProductsState(inputs_TBI, weight_IO)
-        self._shared = defer_gradients(self._kept.gradients, inputs_TBI, weight_IO)
+        self._state = _LoopProductsState(inputs_TBI, weight_IO)
+        self._shared = defer_gradients(self._state.gradients, inputs_TBI, weight_IO)
 
     def __call__(self, step: int) -> Tensor:
         """Return the product (B, O) of a step."""
-        part_BO: Tensor = _StepProduct.apply(*self._shared, self._kept, step)  # type: ignore[no-untyped-call]
+        part_BO: Tensor = _StepProduct.apply(*self._shared, self._state, step)  # type: ignore[no-untyped-call]
         return part_BO
 
 
@@ -109,7 +109,7 @@ class _LoopProductsState:
 
 
 def _product_type(weight: Tensor) -> torch.dtype:
-    """Return the dtype of products with a weight: under autocast, for a float32 weight, that of autocast."""
+    """Return the dtype of products with a weight: autocast's if that is on and the weight is float32, else its own."""
     device_type = weight.device.type
     autocasts = torch.is_autocast_enabled(device_type) and weight.dtype == torch.float32
     return torch.get_autocast_dtype(device_type) if autocasts else weight.dtype
@@ -117,12 +117,12 @@ def _product_type(weight: Tensor) -> torch.dtype:
 
 class _StepProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, _: Tensor, __: Tensor, kept: _LoopProductsState, step: int) -> Tensor:
-        ctx.kept, ctx.step = kept, step
-        return kept.part(step)
+    def forward(ctx: Any, _: Tensor, __: Tensor, state: _LoopProductsState, step: int) -> Tensor:
+        ctx.state, ctx.step = state, step
+        return state.part(step)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BO: Tensor) -> tuple[None, ...]:
-        ctx.kept.keep_gradient(ctx.step, gradient_BO)
+        ctx.state.keep_gradient(ctx.step, gradient_BO)
         return None, None, None, None

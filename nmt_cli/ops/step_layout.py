@@ -39,7 +39,7 @@ class StepLayout(Protocol):
 
 
 def step_layout(lengths_B: Tensor, reversal_BS: Tensor, *, has_dropout: bool) -> StepLayout:
-    """Return the order of reading for rows of these lengths.
+    """Return the layout of the steps for rows of these lengths.
 
     `reversal_BS` has, for each position, the position that takes its place when a row is read backwards; padding stays
     at the end. With `has_dropout` there are dropout masks, one for each row, so rows must not be reordered.
@@ -61,8 +61,8 @@ class PaddedLayout:
         self.counts = [batch] * length
 
     def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
-        readings = [inputs_BSX, reverse_sequence(inputs_BSX, self._reversal_BS)][:num_directions]
-        return torch.stack([reading_BSX.transpose(0, 1) for reading_BSX in readings]).flatten(1, 2)
+        sequences = [inputs_BSX, reverse_sequence(inputs_BSX, self._reversal_BS)][:num_directions]
+        return torch.stack([sequence_BSX.transpose(0, 1) for sequence_BSX in sequences]).flatten(1, 2)
 
     def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         forward_BSH, *backward_BSH = torch.stack(list(states), dim=2).unbind(0)

@@ -120,8 +120,7 @@ def _place_panels(figure: Figure, panels: Sequence[_Panel], path: Path) -> None:
     if max(grid.width, grid.height) > _WIDEST:
         raise InputError(
             f"{path}: {format_count(len(panels), 'sentence')} of such length would need a figure of {grid.width:.0f} "
-            "by "
-            f"{grid.height:.0f} inches; draw fewer or shorter ones, or write an .html page"
+            f"by {grid.height:.0f} inches; draw fewer or shorter ones, or write an .html page"
         )
     width, height = grid.width + _SCALE, max(grid.height, panels[0].top + 1.2)
     figure.set_size_inches(width, height)

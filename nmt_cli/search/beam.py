@@ -277,9 +277,9 @@ class _Search:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram
         if order:
-            openings = None if active.constraint_state is None else active.constraint_state.automaton_states_N.tolist()
+            states = None if active.constraint_state is None else active.constraint_state.automaton_states_N.tolist()
             for row, (place, rank) in enumerate(product(range(len(active.sentences)), range(active.width))):
-                if openings is not None and openings[row] != ACCEPTING:
+                if states is not None and states[row] != ACCEPTING:
                     continue  # the rest of a prefix must be generated, whatever it repeats
                 ends = torch.tensor(repeated_ngram_ends(active.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf

@@ -59,8 +59,8 @@ def predict(
         hidden_MS = masks.hidden_in_second_pass(state, attention, rows_M)
         again = model.step(ids_N[rows_M], active.state.extract(rows_M), hidden_MS)
         assert again.weights_NS is not None
-        counts_M = masks.accepts_second_pass(state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
-        kept_M = counts_M.nonzero().squeeze(1)
+        accepted_M = masks.accepts_second_pass(state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
+        kept_M = accepted_M.nonzero().squeeze(1)
         new_state = again.state if len(kept_M) == len(rows_M) else again.state.keep(kept_M)
         rows_M, log_probs_MV, weights_MS = rows_M[kept_M], again.log_probs_NV[kept_M], again.weights_NS[kept_M]
         attention = masks.with_second_pass(state, attention, rows_M, log_probs_MV, weights_MS)

@@ -75,7 +75,7 @@ class ConstraintMasks:
         self._eos = vocabulary.eos
         self._continuation_pieces = torch.tensor(vocabulary.continuation_pieces, dtype=torch.long)
         self._max_lengths_X = torch.tensor(max_lengths)
-        self._finals = torch.tensor([*vocabulary.sentence_terminals, vocabulary.eos])
+        self._sentence_ends = torch.tensor([*vocabulary.sentence_terminals, vocabulary.eos])
         # </s> has a larger number. Where the words are not known, no word is the last.
         none = torch.iinfo(torch.long).max
         self._last_words_X = torch.tensor(
@@ -162,21 +162,19 @@ class ConstraintMasks:
             next_terms_N = _most_attended_terms(attention_NJ)
             return TermAttention(attention_NJ, next_terms_N, none_NJ, none_NJ[:, 0], no_rows_M, log_probs_NV[:0])
         heaviest_N = source.most_attended_words(sentences_N, weights_NS)
-        next_terms_N = _most_attended_terms(
-            attention_NJ.masked_fill(~source.terms_of_words(sentences_N, heaviest_N), -1.0)
-        )
+        is_heaviest_NJ = source.terms_of_words(sentences_N, heaviest_N)
+        next_terms_N = _most_attended_terms(attention_NJ.masked_fill(~is_heaviest_NJ, -1.0))
         is_last_N = heaviest_N >= self._last_words_X[sentences_N]
         lacks_N = is_open_NJ.any(dim=1)
         would_end_N = self._would_end(log_probs_NV, lacks_N & (next_terms_N < 0), is_last_N)
         needed_N = (self._terms.sizes_XJ[sentences_N] * is_open_NJ).sum(dim=1) + 1
         has_no_room_N = self._max_lengths_X[sentences_N] - state.lengths_N <= needed_N
         must_begin_N = would_end_N | (lacks_N & has_no_room_N)
-        wanted_NJ = is_open_NJ & (self._first_log_probs(sentences_N, log_probs_NV) >= MIN_TERM_LOG_PROB).any(dim=2)
+        is_likely_NJ = (self._first_piece_log_probs(sentences_N, log_probs_NV) >= MIN_TERM_LOG_PROB).any(dim=2)
+        wanted_NJ = is_open_NJ & is_likely_NJ
         is_there_N = (next_terms_N >= 0) & wanted_NJ.gather(1, next_terms_N.clamp(min=0).unsqueeze(1)).squeeze(1)
-        wanted_N1 = (
-            _most_attended_terms(attention_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1).unsqueeze(1)
-        )
-        wanted_NJ = torch.arange(wanted_NJ.shape[1]) == wanted_N1
+        wanted_N = _most_attended_terms(attention_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1)
+        wanted_NJ = torch.arange(wanted_NJ.shape[1]) == wanted_N.unsqueeze(1)
         second_pass_NJ = torch.where(must_begin_N.unsqueeze(1), is_open_NJ, wanted_NJ)
         return TermAttention(attention_NJ, next_terms_N, second_pass_NJ, must_begin_N, no_rows_M, log_probs_NV[:0])
 
@@ -185,12 +183,12 @@ class ConstraintMasks:
 
         Their best piece is </s>, or a full stop while they attend to the last word of the source.
         """
-        stop_N = log_probs_NV[:, self._finals].amax(dim=1)
+        stop_N = log_probs_NV[:, self._sentence_ends].amax(dim=1)
         end_N = torch.where(is_last_N, stop_N, log_probs_NV[:, self._eos])
         best_N = best_log_probs(log_probs_NV, is_asked_N, end_N)
         return is_asked_N & (end_N >= best_N)
 
-    def _first_log_probs(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+    def _first_piece_log_probs(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
         """Return the log-probabilities (N, J, D) of the first pieces of each term; arbitrary where there is no term."""
         pieces_NJD = self._terms.first_XJD[sentences_N]
         return log_probs_NV.gather(1, pieces_NJD.flatten(1)).view(pieces_NJD.shape)
@@ -207,16 +205,14 @@ class ConstraintMasks:
 
         `first_NV` are the log-probabilities of the first pass, `log_probs_MV` of the second. The first piece of a form
         may begin other words too, so a form of several pieces must be likely in both passes. A form of one piece must
-        be likely in the first pass only, because the row could not generate that piece otherwise. Rows that must begin
-        a term now always count.
+        be likely in the first pass only, because the row could not generate that piece otherwise. The second pass of
+        a row that must begin a term now is always accepted.
         """
         sentences_M, again_MJ1 = state.sentences_N[rows_M], attention.second_pass_NJ[rows_M].unsqueeze(2)
         roots_MJ = self._terms.roots_XJ[sentences_M]
         is_whole_MJD = self._terms.is_form_Q[self._terms.nodes_QD[roots_MJ]]
-        before_MJD, now_MJD = (
-            self._first_log_probs(sentences_M, first_NV[rows_M]),
-            self._first_log_probs(sentences_M, log_probs_MV),
-        )
+        before_MJD = self._first_piece_log_probs(sentences_M, first_NV[rows_M])
+        now_MJD = self._first_piece_log_probs(sentences_M, log_probs_MV)
         is_wanted_MJD = (before_MJD >= MIN_TERM_LOG_PROB) & (is_whole_MJD | (now_MJD >= MIN_TERM_LOG_PROB)) & again_MJ1
         return attention.must_begin_N[rows_M] | is_wanted_MJD.flatten(1).any(dim=1)
 
@@ -300,7 +296,7 @@ class ConstraintMasks:
             _keep_only(log_probs_NV[row], list(self._transitions(state, row)))
 
     def _transitions(self, state: ConstraintState, row: int) -> Mapping[int, int]:
-        """Return the pieces that the opening of a row allows next, each with the state of the opening after it."""
+        """Return the pieces that the automaton of a row allows next, each with the state after it."""
         return self._constraints[int(state.sentences_N[row])].automaton[int(state.automaton_states_N[row])]
 
     def next_state(self, masks: StepMasks, state: ConstraintState, rows_M: Tensor, pieces_M: Tensor) -> ConstraintState:
@@ -314,9 +310,9 @@ class ConstraintMasks:
         is_own_MJ = (torch.arange(before.ends_NJ.shape[1]) == terms_M.unsqueeze(1)) & is_term_M.unsqueeze(1)
         place_M1 = before.lengths_N.unsqueeze(1)
         is_form_M = terms.is_form_Q[nodes_M]
-        openings_M = before.automaton_states_N.clone()
-        for number in (openings_M != ACCEPTING).nonzero().squeeze(1).tolist():
-            openings_M[number] = self._transitions(before, number).get(int(pieces_M[number]), ACCEPTING)
+        automaton_states_M = before.automaton_states_N.clone()
+        for number in (automaton_states_M != ACCEPTING).nonzero().squeeze(1).tolist():
+            automaton_states_M[number] = self._transitions(before, number).get(int(pieces_M[number]), ACCEPTING)
         change_M = torch.where(is_term_M, masks.gains_N[rows_M], masks.other_gains_N[rows_M])
         substitutes_M = torch.where(begun_M >= 0, masks.substitutes_N[rows_M], before.substitutes_N)
         # The probability of a form that the model does not know means nothing. But if all such forms were free, one
@@ -325,7 +321,7 @@ class ConstraintMasks:
         counts_M = is_free_M if self._weight is None else torch.ones_like(is_term_M)
         pending_M = torch.where(is_term_M & ~is_form_M, before.pending_bonus_N + change_M, 0.0)
         return ConstraintState(
-            before.sentences_N, before.lengths_N + 1, openings_M, nodes_M, terms_M,
+            before.sentences_N, before.lengths_N + 1, automaton_states_M, nodes_M, terms_M,
             torch.where(is_own_MJ & (begun_M >= 0).unsqueeze(1), place_M1, before.begins_NJ),
             torch.where(is_own_MJ & is_form_M.unsqueeze(1), place_M1 + 1, before.ends_NJ),
             torch.where(is_term_M, substitutes_M, NO_PIECE),

@@ -20,7 +20,7 @@ class ConstraintState(NamedTuple):
     lengths_N: Tensor
     """Number of pieces of each row."""
     automaton_states_N: Tensor
-    """State of each row in its opening (see `Constraints.opening`); `FREE` once the opening is spelt."""
+    """State of each row in its automaton (see `Constraints.automaton`); `ACCEPTING` if nothing is left to spell."""
     nodes_N: Tensor
     """The node of the last piece in the trie of the term that is being generated or just has been; else 0."""
     terms_N: Tensor

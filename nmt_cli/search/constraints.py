@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ACCEPTING = -1
-"""State of an opening that is spelt: every piece is allowed."""
+"""State of an automaton once the rest of the word is spelt: every piece is allowed."""
 
 
 @dataclass(frozen=True)

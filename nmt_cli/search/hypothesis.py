@@ -109,7 +109,7 @@ class StepModel(Protocol):
     def step(self, ids_N: Tensor, state: SearchState, masked_NS: Tensor | None = None) -> Prediction:
         """Return log-probabilities (N, V), in nats, attention weights (N, S) and state after the last pieces (N).
 
-        A row does not attend to positions where `masked_NS` is True; positions beyond its width are not hidden."""
+        A row does not attend to positions where `masked_NS` is True; positions beyond its width are not masked."""
         ...
 
     def force_prefix(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> ForcedPrefix:

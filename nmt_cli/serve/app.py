@@ -124,7 +124,7 @@ class App:
         Otherwise return False: its body may still have a key.
 
         Raises:
-            Refused: too many requests have come from this address or with this key.
+            RequestRefused: too many requests have come from this address or with this key.
         """
         if self._keys is None:
             self._check_rate_limit(client_of(request))
@@ -139,7 +139,7 @@ class App:
         """Count a request by the key `given`, which comes from its body or its headers.
 
         Raises:
-            Refused: the key is missing or wrong, or too many requests have come with it.
+            RequestRefused: the key is missing or wrong, or too many requests have come with it.
         """
         assert self._keys is not None
         if not isinstance(given, str) or not self._keys.has(given):
@@ -153,7 +153,7 @@ class App:
         """Count a request of a client, which may be an address or a key.
 
         Raises:
-            Refused: too many requests have come from it.
+            RequestRefused: too many requests have come from it.
         """
         if wait := self._rate.take_token(client):
             raise RequestRefused(429, "Slowdown: too many requests; try again later", retry_after=wait)
@@ -166,8 +166,8 @@ class App:
         """Run `work` in another thread, and return its result; the work is cancelled when the client goes away.
 
         Raises:
-            Refused: the server is busy, the request is wrong or too large, or workers have died while they translated
-                it.
+            RequestRefused: the server is busy, the request is wrong or too large, or workers have died while they
+                translated it.
             ModelError: the model cannot be used.
         """
         cancellation = Cancellation()
@@ -266,7 +266,7 @@ def _origin(request: Request) -> str:
     """Return the scheme and host of the server as the client sees them, such as `https://example.org`.
 
     Raises:
-        Refused: the header Host is no address.
+        RequestRefused: the header Host is no address.
     """
     try:
         return f"{request.url.scheme}://{request.url.netloc}"

@@ -1,4 +1,4 @@
-"""The search behind the server: the sentences of all requests in one pool of workers.
+"""The translation behind the server: the sentences of all requests in one pool of workers.
 
 A request is refused or accepted as a whole. An accepted request has tickets of the pool, one for each share of its
 sentences. Each ticket is settled once: with translations, with an error, or as cancelled. This module runs in the
@@ -54,7 +54,7 @@ class TranslationBackend:
         """
         self.workers, self.max_waiting = workers, max_waiting
         self.has_failed = False
-        """True if the workers keep dying, or if the search got stuck while the server was ending."""
+        """True if the workers keep dying, or if their search got stuck while the server was ending."""
         self._lost, self._is_closing = lost, False
         self._launcher = launcher
         self._pools: list[Pool] = []
@@ -69,7 +69,7 @@ class TranslationBackend:
             self.close()
             raise
         self._pools.append(pool)
-        self.engines = [Engine(self, direction, found) for direction, found in enumerate(capabilities)]
+        self.engines = [Engine(self, direction, own) for direction, own in enumerate(capabilities)]
 
     def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
         """Accept the tasks of a request, and return their tickets. All are done with the newest models."""
@@ -107,13 +107,12 @@ class TranslationBackend:
             self._pools.remove(pool)
 
     def _open_pool(self, directions: int) -> tuple[Pool, list[Capabilities]]:
-        """Return a new pool and the abilities of each direction, once its first worker has translated a word in each
+        """Return a new pool and the capabilities of each direction, once its first worker has translated a word in each
         direction."""
         probe = SentenceTask(0, (PROBE,), places=(0,))
         pool = Pool(
             self._launcher, workers=self.workers, prefetch_counts=PREFETCH_COUNTS, probe=probe,
-            restart_delays=RESTART_DELAYS,
-            lost=lambda error: self._on_pool_failure(pool, error),
+            restart_delays=RESTART_DELAYS, lost=lambda error: self._on_pool_failure(pool, error),
         )  # fmt: skip
         try:
             tickets = [pool.submit(SentenceTask(number, (PROBE,), places=(0,))) for number in range(directions)]
@@ -180,10 +179,10 @@ class TranslationBackend:
 class Engine:
     """Translates the sentences of many requests in one direction."""
 
-    def __init__(self, search: TranslationBackend, direction: int, capabilities: Capabilities) -> None:
+    def __init__(self, backend: TranslationBackend, direction: int, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
         """Properties of the model."""
-        self._search, self._direction = search, direction
+        self._backend, self._direction = backend, direction
         self._lock = threading.Lock()
         self._sentences: dict[Ticket, int] = {}
         """The number of sentences of each ticket that is not settled."""
@@ -205,15 +204,15 @@ class Engine:
             RequestTooLarge: there are more sentences than may ever wait.
             Busy: too many sentences wait already; nothing of this request was accepted.
         """
-        most = self._search.max_waiting
+        most = self._backend.max_waiting
         if len(sentences) > most:
             raise RequestTooLarge(f"{len(sentences):,} sentences are more than {most:,}; send them in parts")
         with self._lock:
             num_waiting = self._num_waiting()
             if num_waiting + len(sentences) > most:
                 raise Busy(self._seconds_to_wait(num_waiting))
-            tasks = tasks_of(self._direction, sentences, wanted, self._search.workers)
-            tickets = self._search.submit(tasks)
+            tasks = tasks_of(self._direction, sentences, wanted, self._backend.workers)
+            tickets = self._backend.submit(tasks)
             self._sentences |= {ticket: len(task.sentences) for ticket, task in zip(tickets, tasks, strict=True)}
         for ticket in tickets:
             ticket.on_settled(self._on_settled)
@@ -221,7 +220,7 @@ class Engine:
 
     def counts(self) -> Counts:
         """Return the counts as they are now."""
-        deaths, _ = self._search.worker_failures()
+        deaths, _ = self._backend.worker_failures()
         with self._lock:
             return self._counts._replace(failures=deaths, waiting=self._num_waiting())
 
@@ -238,7 +237,7 @@ class Engine:
         """Return the seconds after which to ask again: until about half of the waiting sentences will be translated."""
         if not self._counts.seconds:
             return 1
-        speed = self._counts.sentences / self._counts.seconds * self._search.workers
+        speed = self._counts.sentences / self._counts.seconds * self._backend.workers
         return max(1, min(MAX_RETRY_SECONDS, round(num_waiting / speed / 2)))
 
 
@@ -252,7 +251,7 @@ class TranslationFuture:
         """Wait for the translations of all sentences, and return them in order.
 
         Raises:
-            Cancelled: the request was cancelled.
+            TaskCancelled: the request was cancelled.
             NmtError: the translation has failed.
             TimeoutError: some sentences are not translated yet.
         """

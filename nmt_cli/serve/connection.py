@@ -75,8 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         self._has_room.set()
         self._is_paused = self._is_closing = self._has_ended = False
         self._num_discarded = 0
-        """Number of bytes that came after the answer to their request, or after the last answer, and were thrown
-        away."""
+        """Number of bytes that came after the answer to their request, or after the last answer, and were
+        discarded."""
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
 
@@ -273,8 +273,8 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection after a pause; wait for further pauses while the client goes on sending, at most until
         `until`.
 
-        `until` is a time of the event loop, and `num_discarded` the number of the client's bytes that have been thrown
-        away so far.
+        `until` is a time of the event loop, and `num_discarded` the number of the client's bytes that have been
+        discarded so far.
         """
         seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
         if self._reading is not None:

@@ -90,7 +90,7 @@ class AnyEngine(Protocol):
         Raises:
             RequestTooLarge: the request alone has more sentences than may wait.
             Busy: too many sentences wait already; nothing of this request was accepted.
-            Cancelled: the caller has said that nobody waits.
+            TaskCancelled: the caller has said that nobody waits.
             WorkersDied: workers have died while they translated a sentence.
             InputError: a glossary is given, but the model has no attention.
             NmtError: the model failed.

@@ -172,7 +172,7 @@ class Exchange:
         return self._http.trailing_data[0]
 
     def disconnect(self) -> None:
-        """Tell the application that nobody waits any more. What it still sends is thrown away."""
+        """Tell the application that nobody waits any more. What it still sends is discarded."""
         self.is_disconnected = True
         self._news.set()
 

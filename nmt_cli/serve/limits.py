@@ -59,7 +59,7 @@ class Limits:
     """Time within which the whole body must arrive."""
     discarded_bytes: int = 256_000_000
     """Bytes that a client may still send after the answer to its request, or after the last answer of its
-    connection. They are read and thrown away; after more, the connection is broken off."""
+    connection. They are read and discarded; after more, the connection is broken off."""
     answer_seconds: float = 60.0
     """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
 

@@ -57,7 +57,7 @@ class Fields:
         """Return a required field as text.
 
         Raises:
-            Refused: it is missing or empty, or is no string.
+            RequestRefused: it is missing or empty, or is no string.
         """
         value = self.values.get(name)
         if value is None or value == "":
@@ -70,7 +70,7 @@ class Fields:
         """Return a required field as the code of a language.
 
         Raises:
-            Refused: it is missing or empty, is no string, or is too long.
+            RequestRefused: it is missing or empty, is no string, or is too long.
         """
         code = self.text(name)
         if len(code) > MAX_CODE:
@@ -81,7 +81,7 @@ class Fields:
         """Return a required field as a text or a list of texts.
 
         Raises:
-            Refused: it is missing or empty, or is neither of them.
+            RequestRefused: it is missing or empty, or is neither of them.
         """
         value = self.values.get(name)
         if not isinstance(value, list):
@@ -96,7 +96,7 @@ class Fields:
         """Return a field as a number from 0 to `most`; a missing field and a negative number are 0.
 
         Raises:
-            Refused: it is no number, or is too large.
+            RequestRefused: it is no number, or is too large.
         """
         value = self.values.get(name)
         if value in (None, "") or isinstance(value, bool):
@@ -113,7 +113,7 @@ class Fields:
         """Return a field as a truth value; a missing field is False.
 
         Raises:
-            Refused: it is none of the usual words for true and false.
+            RequestRefused: it is none of the usual words for true and false.
         """
         value = self.values.get(name)
         shown = "" if value is None else str(value).lower() if isinstance(value, str | bool | int) else "?"
@@ -128,7 +128,8 @@ class Fields:
         their translations. It may have `most` characters.
 
         Raises:
-            Refused: it is neither, has too many characters, or has a wrong entry, whose number the message names.
+            RequestRefused: it is neither, has too many characters, or has a wrong entry, whose number the message
+                names.
         """
         value = self.values.get(name)
         if not value:
@@ -169,8 +170,8 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
     """Return the body of a request, and store in `request.state.taken` how many bytes it has taken from the budget.
 
     Raises:
-        Refused: it is compressed (415), too large (413), not complete (400), comes too slowly (408), or there is no
-            room for it now (503).
+        RequestRefused: it is compressed (415), too large (413), not complete (400), comes too slowly (408), or there is
+            no room for it now (503).
     """
     request.state.taken, client = 0, client_of(request)
     if (coding := request.headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
@@ -204,7 +205,7 @@ def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
     Reading a large body takes long, so the thread that answers other requests must not call this.
 
     Raises:
-        Refused: the body is not what its type says, or is larger than its texts may be.
+        RequestRefused: the body is not what its type says, or is larger than its texts may be.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data" and len(body) > (most := limits.field_bytes):
@@ -258,7 +259,7 @@ def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the first value of each field.
 
     Raises:
-        Refused: there are two fields `q`, so a text would be lost.
+        RequestRefused: there are two fields `q`, so a text would be lost.
     """
     values: dict[str, str] = {}
     for name, value in pairs:

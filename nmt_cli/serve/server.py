@@ -95,10 +95,9 @@ def raise_file_limit(wanted: int) -> int:
 
 def terminate_self() -> None:
     """Send this process SIGTERM, which ends its server, or another signal that does so if SIGTERM is ignored."""
-    heard = (
-        number for number in (signal.SIGTERM, *TERMINATION_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN
-    )
-    os.kill(os.getpid(), next(heard, signal.SIGKILL))
+    numbers = (signal.SIGTERM, *TERMINATION_SIGNALS)
+    active = (number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN)
+    os.kill(os.getpid(), next(active, signal.SIGKILL))
 
 
 class _Server:

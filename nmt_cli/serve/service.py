@@ -44,7 +44,7 @@ class Task:
     sources: list[str]
     target: str
     is_html: bool
-    request: TaskOptions
+    options: TaskOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FileTask:
     """None if the file is in the target language already."""
     target: str
     file: File
-    request: TaskOptions
+    options: TaskOptions
 
 
 class Service:
@@ -78,9 +78,9 @@ class Service:
         """Return the checked task of a request to translate texts.
 
         Raises:
-            Refused: something is missing, wrong, not served, or too much.
+            RequestRefused: something is missing, wrong, not served, or too much.
             InputError: a piece of HTML whose language is to be detected is damaged.
-            Cancelled: nobody waits for the answer any more.
+            TaskCancelled: nobody waits for the answer any more.
         """
         given = fields.texts("q")
         source, target = fields.code("source"), fields.code("target")
@@ -88,12 +88,12 @@ class Service:
         if kind not in ("text", "html"):
             raise RequestRefused(400, f"{kind[:40]} format is not supported")
         texts = given if isinstance(given, list) else [given]
-        request = self._request(fields)
+        options = self._task_options(fields)
         if kind == "html":
-            for name, is_given in (("prefix", bool(request.prefix)), ("confidence", request.with_confidence)):
+            for name, is_given in (("prefix", bool(options.prefix)), ("confidence", options.with_confidence)):
                 if is_given:
                     raise RequestRefused(400, f"Invalid request: {name} goes with the format text")
-        self._check_size(texts, is_costly=bool(request.alternatives) or request.with_alignment)
+        self._check_size(texts, is_costly=bool(options.alternatives) or options.with_alignment)
         found_target = self._language(target)
         detected_languages = None
         if source == "auto":
@@ -107,12 +107,12 @@ class Service:
             direction = self.directions.get_direction(code, found_target)
             if code != found_target and direction is None:
                 raise RequestRefused(400, f"{found_target} is not available as a target language from {code}")
-            if request.with_confidence and direction is not None and not direction.engine.capabilities.confidence:
+            if options.with_confidence and direction is not None and not direction.engine.capabilities.confidence:
                 raise RequestRefused(
                     400, f"Invalid request: the model from {code} to {found_target} cannot tell its confidence; the "
                     "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
                 )  # fmt: skip
-        return Task(texts, isinstance(given, list), detected_languages, sources, found_target, kind == "html", request)
+        return Task(texts, isinstance(given, list), detected_languages, sources, found_target, kind == "html", options)
 
     def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
         """Return the words of each text for the detection of its language: of HTML, words without tags, from the
@@ -122,7 +122,7 @@ class Service:
         direction = next(iter(self.directions))
         return [text_of_html(direction, text, self._documents, cancellation) for text in texts]
 
-    def _request(self, fields: Fields) -> TaskOptions:
+    def _task_options(self, fields: Fields) -> TaskOptions:
         """Return the options of a request, which are all its fields except texts and languages."""
         prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
         if len(prefix) > most:
@@ -185,15 +185,15 @@ class Service:
         result: dict[str, Any] = {"translatedText": shown([answer.text for answer in answers])}
         if task.detected_languages is not None:
             result["detectedLanguage"] = shown(task.detected_languages)
-        if task.request.alternatives:
+        if task.options.alternatives:
             result["alternatives"] = shown([list(answer.alternatives) for answer in answers])
-        if task.request.with_alignment:
+        if task.options.with_alignment:
             sentences = [one for answer in answers for one in answer.sentences]
             is_small = sum(map(_num_weights, sentences)) <= self.limits.weights
             result["alignment"] = shown(
                 [[_alignment_json(one, with_weights=is_small) for one in answer.sentences] for answer in answers]
             )
-        if task.request.with_confidence:
+        if task.options.with_confidence:
             result["confidence"] = shown([round(answer.confidence, 6) for answer in answers])
             result["word_confidence"] = shown([_word_confidence(answer) for answer in answers])
         return result
@@ -201,11 +201,11 @@ class Service:
     def _answers(self, direction: Direction, texts: list[str], task: Task, cancellation: Cancellation) -> list[Answer]:
         translate = translate_html if task.is_html else translate_texts
         # With alignments each text is on its own, because sentences that two texts share are translated once.
-        groups = [[text] for text in texts] if task.request.with_alignment else [texts]
+        groups = [[text] for text in texts] if task.options.with_alignment else [texts]
         return [
             answer
             for group in groups
-            for answer in translate(direction, group, task.request, self._documents, cancellation)
+            for answer in translate(direction, group, task.options, self._documents, cancellation)
         ]
 
     def detect(self, fields: Fields) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ class Service:
         100).
 
         Raises:
-            Refused: the text is missing or too long, or the server cannot detect languages.
+            RequestRefused: the text is missing or too long, or the server cannot detect languages.
         """
         given = fields.texts("q")
         text = given if isinstance(given, str) else "\n".join(given)
@@ -227,9 +227,9 @@ class Service:
         """Return the checked task of a request to translate a file.
 
         Raises:
-            Refused: something is missing, wrong, or not served.
+            RequestRefused: something is missing, wrong, or not served.
             InputError: a file whose language is to be detected is damaged.
-            Cancelled: nobody waits for the file any more.
+            TaskCancelled: nobody waits for the file any more.
         """
         file = fields.files.get("file")
         if file is None or not file.name:
@@ -259,14 +259,14 @@ class Service:
         direction, file = task.direction, task.file
         name, translated = PurePath(file.name).name[-100:], TranslatedFile(file.content, [])
         if direction is not None:
-            translated = translate_file(direction, name, file.content, task.request, self._documents, cancellation)
+            translated = translate_file(direction, name, file.content, task.options, self._documents, cancellation)
         return self._files.add(name, task.target, translated.content), translated.warnings
 
     def file(self, name: str) -> bytes:
         """Return the content of a translated file by the name that `translate_file` has given it.
 
         Raises:
-            Refused: there is no file of this name, or it is no longer kept.
+            RequestRefused: there is no file of this name, or it is no longer kept.
         """
         content = self._files.get(name)
         if content is None:

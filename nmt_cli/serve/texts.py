@@ -77,7 +77,7 @@ class TaskOptions:
     glossary: Glossary | None = None
 
     def sentence_options(self, engine: AnyEngine, *, with_alignment: bool) -> RequestOptions:
-        """Return the request to the engine for each sentence; it asks for alignment only if the model has attention."""
+        """Return the options for each sentence; they ask for alignment only if the model has attention."""
         with_alignment = with_alignment and engine.capabilities.alignment
         return RequestOptions(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
 
@@ -113,7 +113,7 @@ class _CachedTranslator:
 def translate_texts(
     direction: Direction,
     texts: Sequence[str],
-    request: TaskOptions,
+    options: TaskOptions,
     documents: DocumentLimiter,
     cancellation: Cancellation,
 ) -> list[Answer]:
@@ -123,12 +123,12 @@ def translate_texts(
         InputError: a prefix is given for more than one sentence or for a text without letters, or a glossary for a
             model without attention.
     """
-    if request.prefix and (len(texts) > 1 or "\n" in texts[0].strip() or len(direction.split(texts[0].strip())) > 1):
+    if options.prefix and (len(texts) > 1 or "\n" in texts[0].strip() or len(direction.split(texts[0].strip())) > 1):
         raise InputError("prefix goes with a text of one sentence")
-    if request.prefix and not any(map(str.isalpha, texts[0])):
+    if options.prefix and not any(map(str.isalpha, texts[0])):
         raise InputError("prefix goes with a text that has letters; this one is not translated")
-    has_codes = any(map(may_have_codes, texts)) and not request.prefix
-    sentence_options = request.sentence_options(direction.engine, with_alignment=request.with_alignment or has_codes)
+    has_codes = any(map(may_have_codes, texts)) and not options.prefix
+    sentence_options = options.sentence_options(direction.engine, with_alignment=options.with_alignment or has_codes)
     sentences = _CachedTranslator(direction, sentence_options, cancellation)
     paragraphs = [text.split("\n") for text in texts]
 
@@ -137,19 +137,19 @@ def translate_texts(
         with documents.open_document(cancellation) as document:
             translate, counts = sentences.for_rank(rank, document), DocumentCounts()
             # What a prefix holds is text that nothing may change.
-            kept = not request.prefix
+            kept = not options.prefix
             found = iter(
                 translate_paragraphs(lines, translate, direction.split, counts, keeps_codes=kept, work=document.work)
             )
             return [[next(found) for _ in of_text] for of_text in paragraphs]
 
-    ranks = [render_rank(rank) for rank in range(1 + request.alternatives)]
+    ranks = [render_rank(rank) for rank in range(1 + options.alternatives)]
     own = [sentences.all()] if len(texts) == 1 else [()] * len(texts)
     answers = []
     for number, best in enumerate(ranks[0]):
         text, *others = ("\n".join(paragraph.text for paragraph in rank[number]) for rank in ranks)
         answer = Answer(text, _alternatives(text, others), own[number])
-        answers.append(_with_confidence(answer, best) if request.with_confidence else answer)
+        answers.append(_with_confidence(answer, best) if options.with_confidence else answer)
     return answers
 
 
@@ -181,7 +181,7 @@ def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
 def translate_html(
     direction: Direction,
     texts: Sequence[str],
-    request: TaskOptions,
+    options: TaskOptions,
     documents: DocumentLimiter,
     cancellation: Cancellation,
 ) -> list[Answer]:
@@ -192,7 +192,7 @@ def translate_html(
             attention.
     """
     sentences = _CachedTranslator(
-        direction, request.sentence_options(direction.engine, with_alignment=True), cancellation
+        direction, options.sentence_options(direction.engine, with_alignment=True), cancellation
     )
 
     def render_html(text: str, document: Document, translate: Translate) -> str:
@@ -209,7 +209,7 @@ def translate_html(
             sentences.for_rank(0, document)(lines)
     answers = []
     for text in texts:
-        best, *others = (render_rank(text, rank) for rank in range(1 + request.alternatives))
+        best, *others = (render_rank(text, rank) for rank in range(1 + options.alternatives))
         answers.append(Answer(best, _alternatives(best, others), sentences.all() if len(texts) == 1 else ()))
     return answers
 
@@ -218,7 +218,7 @@ def translate_file(
     direction: Direction,
     name: str,
     data: bytes,
-    request: TaskOptions,
+    options: TaskOptions,
     documents: DocumentLimiter,
     cancellation: Cancellation,
 ) -> TranslatedFile:
@@ -227,10 +227,10 @@ def translate_file(
     Raises:
         InputError: the document is damaged, too large, or in an unknown encoding, or a glossary is given for a model
             without attention.
-        Cancelled: nobody waits for the document any more.
+        TaskCancelled: nobody waits for the document any more.
     """
     sentences = _CachedTranslator(
-        direction, request.sentence_options(direction.engine, with_alignment=True), cancellation
+        direction, options.sentence_options(direction.engine, with_alignment=True), cancellation
     )
     with documents.open_document(cancellation) as document:
         return _translate_in_place(name, data, sentences.for_rank(0, document), direction, document.work)
@@ -273,7 +273,7 @@ def text_of_file(
 
     Raises:
         InputError: the document is damaged, too large, or in an unknown encoding.
-        Cancelled: nobody waits for the document any more.
+        TaskCancelled: nobody waits for the document any more.
     """
     with documents.open_document(cancellation) as document:
         return _source_text(lambda translate: _translate_in_place(name, data, translate, direction, document.work))

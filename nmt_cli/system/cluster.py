@@ -206,18 +206,18 @@ class RayLauncher:
         """Carry tasks to a worker and its results back, until the pool or the worker ends."""
         inbox = Inbox(connection, on_closed=lambda: None)
         try:
-            opened = self._wait_until_loaded(actor)
+            loaded = self._wait_until_loaded(actor)
             inbox.open()
-            if opened.error is not None:
-                LazyTaskLoop(lambda: self._fail(opened))(inbox)
+            if loaded.error is not None:
+                LazyTaskLoop(lambda: self._fail(loaded))(inbox)
                 return
-            log(f"worker ready: process {opened.pid} on {opened.host}")
+            log(f"worker ready: process {loaded.pid} on {loaded.host}")
             while (message := inbox.next()) is not None:
                 answer: Message = self._ray.get(actor.do.remote(message.value))
                 if answer.kind == "done":
                     inbox.send_result(message.number, answer.value)
                 else:
-                    inbox.send_error(message.number, self._with_host(opened, answer.value))
+                    inbox.send_error(message.number, self._with_host(loaded, answer.value))
         except self._ray.exceptions.RayError as error:
             if not self._is_closed:
                 log(f"a worker process crashed: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
@@ -236,18 +236,18 @@ class RayLauncher:
                 log(
                     f"no worker is ready yet; each needs {self._needs.cpus} CPUs and {self._needs.gpus} GPUs to be free"
                 )
-        opened: _LoadResult = self._ray.get(opening)
-        for line in opened.stderr.splitlines():
+        loaded: _LoadResult = self._ray.get(opening)
+        for line in loaded.stderr.splitlines():
             log_once(line)
-        return opened
+        return loaded
 
-    def _fail(self, opened: _LoadResult) -> Any:
-        raise self._with_host(opened, opened.error)
+    def _fail(self, loaded: _LoadResult) -> Any:
+        raise self._with_host(loaded, loaded.error)
 
-    def _with_host(self, opened: _LoadResult, error: Any) -> Exception:
+    def _with_host(self, loaded: _LoadResult, error: Any) -> Exception:
         """Return an error of a worker; an `NmtError` from another machine gets the name of that machine in its
         message."""
         if self._is_local or not isinstance(error, NmtError):
             return error  # type: ignore[no-any-return]
         kind = InputError if error.exit_code == InputError.exit_code else NmtError
-        return kind(f"worker on {opened.host}: {error}")
+        return kind(f"worker on {loaded.host}: {error}")

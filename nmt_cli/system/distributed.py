@@ -37,8 +37,7 @@ Result = TypeVar("Result")
 
 
 class World:
-    """A training's only process, or the base class of one of several (`DistributedWorld`); it computes on one
-    device."""
+    """A training's only process, or the base class of one of several (`DistributedWorld`), on one device."""
 
     rank = 0
     size = 1

@@ -85,7 +85,10 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage | None:
-    """Return the clocks now, or None where the system does not count the time of other programs."""
+    """Return the wall clock, the time of this process and that of all programs on its processors, in seconds.
+
+    None where the system does not count the time of other programs.
+    """
     try:
         lines = (ROOT / "proc/stat").read_text(encoding="ascii").splitlines()
         ticks, names = 0, {f"cpu{number}" for number in _affinity()}

@@ -36,8 +36,8 @@ class SignalExit(SystemExit):
     """Ends the program, or the function that `SignalDeferrer.run_interruptible` calls, because a signal has come.
 
     Python and libraries swallow exceptions in places: in a `__del__`, and where C asks if an object has an attribute.
-    So code that catches this exception must call `answer`. If the exception is deleted without that, the signal is sent
-    again.
+    So code that catches this exception must call `acknowledge`. If the exception is deleted without that, the signal
+    is sent again.
     """
 
     def __init__(self, number: int, send_again: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class SignalExit(SystemExit):
         self._send_again()
 
 
-# Who answers ------------------------------------------------------------------------------------------------------
+# Handlers ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -73,8 +73,8 @@ def preserve_handlers() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, answer in before.items():
-            signal.signal(number, answer)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -98,12 +98,11 @@ def raise_on_signal() -> Iterator[None]:
 
 
 def _active_handlers() -> dict[signal.Signals, Any]:
-    """Return the signals of `TERMINATION_SIGNALS` that are not ignored, with their handlers; none outside the main
-    thread."""
+    """Return the signals that end the program, unless ignored, with their handlers; none outside the main thread."""
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         return {}
-    answers = {number: signal.getsignal(number) for number in TERMINATION_SIGNALS}
-    return {number: answer for number, answer in answers.items() if answer not in (signal.SIG_IGN, None)}
+    handlers = {number: signal.getsignal(number) for number in TERMINATION_SIGNALS}
+    return {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
 
 
 def _is_second_interrupt(number: int, since: float) -> bool:
@@ -116,8 +115,10 @@ def _is_second_interrupt(number: int, since: float) -> bool:
 
 
 class _RaisingHandler:
-    """Handler of signals that raises `SignalExit`. While files are being removed after that, it raises again only for
-    Ctrl-C."""
+    """Handler of signals that raises `SignalExit`.
+
+    While files are being removed after that, it raises again only for Ctrl-C.
+    """
 
     def __init__(self) -> None:
         self.is_over = False
@@ -217,8 +218,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _show_unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Show an exception that Python swallows, as in a `__del__`, except `SignalExit`, because its signal comes
-    again."""
+    """Show an exception that Python swallows, as in a `__del__`, but no `SignalExit`: its signal comes again."""
     if not isinstance(what.exc_value, SignalExit):
         sys.__unraisablehook__(what)
 

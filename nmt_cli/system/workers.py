@@ -42,22 +42,21 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class TaskLoop(Protocol):
-    """The work of a worker, which does the tasks of its inbox when it is called."""
+    """The loop of a worker, which does the tasks of its inbox when it is called."""
 
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends."""
 
 
 Builder = Callable[[], TaskLoop]
-"""Loads what the tasks need, and returns the work. It is pickled: a function of a module, or a partial of one."""
+"""Loads what the tasks need, and returns the loop. It is pickled: a function of a module, or a partial of one."""
 
 
 class Message(NamedTuple):
     """A message between parent and worker.
 
-    To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `send_result`
-    (value: the result), `send_error` (value: the error), `state` (its value), `logged` (value: text for standard
-    error).
+    To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `done` (value:
+    the result), `failed` (value: the error), `state` (its value), `logged` (value: text for standard error).
     """
 
     kind: str
@@ -66,12 +65,12 @@ class Message(NamedTuple):
 
 
 def import_and_call(module: str, function: str, *arguments: Any) -> TaskLoop:
-    """Import a module, call a function of it, and return the work that it returns.
+    """Import a module, call a function of it, and return the loop that it returns.
 
     A partial of `import_and_call` is a `Builder` for which the parent need not import the module.
     """
-    work: TaskLoop = getattr(import_module(module), function)(*arguments)
-    return work
+    loop: TaskLoop = getattr(import_module(module), function)(*arguments)
+    return loop
 
 
 # In the worker ------------------------------------------------------------------------------------------------------
@@ -87,7 +86,7 @@ class Inbox:
     state: Callable[[], Any] = lambda: None
     """Returns the state of the worker for the parent; called in a separate thread, also while a task is being done."""
     is_buffered: bool = False
-    """True if answers are kept until `flush`, so that several need one message. Then the work looks for messages
+    """True if answers are kept until `flush`, so that several need one message. Then the loop looks for messages
     often, and ends by itself if the parent has gone."""
     has_ended: bool = False
     """True if no other task comes."""
@@ -197,7 +196,7 @@ class Inbox:
 
 
 class LazyTaskLoop:
-    """Work that is built by the worker that does it, because what it needs cannot be shared: the memory of a GPU."""
+    """Loop that is built by the worker that runs it, because what it needs cannot be shared: the memory of a GPU."""
 
     max_workers = 1
 
@@ -205,22 +204,22 @@ class LazyTaskLoop:
         self._build = build
 
     def __call__(self, inbox: Inbox) -> None:
-        """Do the tasks of the inbox until it ends; if the work cannot be built, all of them fail."""
+        """Do the tasks of the inbox until it ends; if the loop cannot be built, all of them fail."""
         try:
-            work = self._build()
+            loop = self._build()
         except Exception as error:
             while (message := inbox.next()) is not None:
                 inbox.send_error(message.number, error)
         else:
-            work(inbox)
+            loop(inbox)
 
     def reloaded(self, _: Any) -> LazyTaskLoop:
-        """Return the work itself: each worker that is started from now on loads the newest files by itself."""
+        """Return the loop itself: each worker that is started from now on loads the newest files by itself."""
         return self
 
 
 class SequentialTaskLoop:
-    """Work that does one task at a time with a function."""
+    """Loop that does one task at a time with a function."""
 
     def __init__(self, do: Callable[[Any], Any]) -> None:
         self._do = do
@@ -280,16 +279,16 @@ def _zygote(control: Connection) -> None:
     threads, build = control.recv()
     sys.stderr = _ForwardedStderr(lambda text: control.send(Message("logged", value=text)))
     try:
-        work = build()
+        loop = build()
     except Exception as error:
         control.send(Message("failed", value=picklable_error(error)))
         return
-    control.send(Message("done", getattr(work, "max_workers", 0)))
+    control.send(Message("done", getattr(loop, "max_workers", 0)))
     while True:
         try:
             message = control.recv()
             if message.kind == "renew":
-                work = _reload(control, work, message.value)
+                loop = _reload(control, loop, message.value)
                 continue
             handle = recv_handle(control)
         except (EOFError, OSError):
@@ -304,24 +303,24 @@ def _zygote(control: Connection) -> None:
             continue
         if pid == 0:
             control.close()
-            _work_and_exit(Connection(handle), work, threads)
+            _work_and_exit(Connection(handle), loop, threads)
         os.close(handle)
         control.send(Message("done", pid))
 
 
-def _reload(control: Connection, work: Any, part: Any) -> TaskLoop:
-    """Return work that is loaded anew, or the old work if that fails; tell the parent which of the two has happened."""
+def _reload(control: Connection, loop: Any, part: Any) -> TaskLoop:
+    """Return the loop, loaded anew, or the old one if that fails; tell the parent which of the two has happened."""
     try:
-        work = work.reloaded(part)
+        loop = loop.reloaded(part)
     except Exception as error:
         control.send(Message("failed", value=picklable_error(error)))
     else:
         control.send(Message("done"))
-    reloaded: TaskLoop = work
+    reloaded: TaskLoop = loop
     return reloaded
 
 
-def _work_and_exit(connection: Connection, work: TaskLoop, threads: int) -> None:
+def _work_and_exit(connection: Connection, loop: TaskLoop, threads: int) -> None:
     """Do the tasks of a connection; the process ends here, without the second that the teardown of torch takes."""
     code, inbox = 1, Inbox(connection, on_closed=lambda: os._exit(1))
     try:
@@ -332,7 +331,7 @@ def _work_and_exit(connection: Connection, work: TaskLoop, threads: int) -> None
             torch.set_num_threads(threads)
         inbox.open()
         sys.stderr = _ForwardedStderr(inbox.log)
-        work(inbox)
+        loop(inbox)
         code = 0
     except Exception:
         traceback.print_exc()
@@ -399,34 +398,34 @@ class ThreadLauncher:
     """Starts workers that are threads of this process, which has loaded the libraries already."""
 
     def __init__(self, build: Builder, *, threads: int | None = None, max_workers: int = 0) -> None:
-        self._work: TaskLoop | None = None
+        self._loop: TaskLoop | None = None
         self._build, self._threads, self.max_workers = build, threads, max_workers
         self._workers: list[threading.Thread] = []
 
     def start(self) -> Worker:
         """Return a new worker. The first call loads what the tasks need."""
-        self._work = self._work or self._build()
+        self._loop = self._loop or self._build()
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
         ours, theirs = Pipe()
         inbox = Inbox(theirs, on_closed=lambda: None if inbox.is_buffered else _interrupt(thread))
-        thread = threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True)
+        thread = threading.Thread(target=self._run, args=(self._loop, inbox), name="nmt-worker", daemon=True)
         self._workers = [*filter(threading.Thread.is_alive, self._workers), thread]
         thread.start()
         return Worker(ours, 0)
 
     def reload(self, part: Any) -> None:
         """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it."""
-        work: Any = self._work or self._build()
-        self._work = work.reloaded(part)
+        loop: Any = self._loop or self._build()
+        self._loop = loop.reloaded(part)
 
     def give_up(self) -> None:
         """Do nothing, because a thread that loads cannot be ended."""
 
     @staticmethod
-    def _run(work: TaskLoop, inbox: Inbox) -> None:
+    def _run(loop: TaskLoop, inbox: Inbox) -> None:
         try:
-            work(inbox.open())
+            loop(inbox.open())
         except SystemExit:  # as it ends a process
             pass
         finally:
@@ -434,7 +433,7 @@ class ThreadLauncher:
 
     def close(self) -> None:
         """Forget what was loaded, and wait for the workers: torch aborts a process that ends while a thread uses it."""
-        self._work = None
+        self._loop = None
         for thread in self._workers:
             thread.join()
 

@@ -67,7 +67,7 @@ def english_name(code: str) -> str:
     return code
 
 
-def writes_spaces(language: str) -> bool:
+def separates_words_by_spaces(language: str) -> bool:
     """Return whether a language separates words by spaces."""
     return primary_language(language) not in _WITHOUT_SPACES
 

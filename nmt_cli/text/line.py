@@ -176,8 +176,7 @@ class Line:
         return found if not self.non_text_spans else (word for word in found if self.is_text(*word.span()))
 
     def plain_text(self) -> str:
-        """Return the text without words that contain characters of `non_text_spans`; steps judge case and length by
-        it."""
+        """Return the text without the words that `words` leaves out; steps judge case and length by it."""
         return self.text if not self.non_text_spans else " ".join(word[0] for word in self.words())
 
     def is_text(self, begin: int, end: int) -> bool:

@@ -52,15 +52,14 @@ class Translation:
         of_prefix = [] if undo.prefix_edits is None else undo.prefix_edits.inverse().changes()
         begun = self.begun if undo.prefix_edits is None else len(undo.prefix_edits.old)
         if not of_prefix and not changes:
-            return (
-                self if undo.edits.is_identity else self._apply_edits(undo.edits, Edits.identity(self.text), (), begun)
-            )
+            unchanged = Edits.identity(self.text)
+            return self if undo.edits.is_identity else self._apply_edits(undo.edits, unchanged, (), begun)
         own = [*of_prefix, *changes]
         return self._apply_edits(undo.edits, Edits.of(self.text, own), own, begun)
 
     def _apply_edits(self, source: Edits, target: Edits, changes: Sequence[Change], begun: int) -> Translation:
         back = source.inverse()
-        shown = _copied_spans(source.old, changes)
+        copied_spans = _copied_spans(source.old, changes)
         confidence = self.word_confidence
         features = self.features
         if confidence is not None and self.confidence is not None and target.old != target.new:
@@ -73,7 +72,7 @@ class Translation:
             self,
             source=source.old,
             text=target.new,
-            alignment=None if self.alignment is None else self.alignment.moved(back, target, shown),
+            alignment=None if self.alignment is None else self.alignment.moved(back, target, copied_spans),
             terms=self._terms_at(back, target),
             begun=begun,
             word_confidence=confidence,

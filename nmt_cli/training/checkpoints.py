@@ -118,7 +118,7 @@ class Index:
     recent: tuple[int, ...] = ()
     """Steps of checkpoints that are kept because they are recent, newest first."""
     finish_reason: str | None = None
-    """Why training ended, or None while it has not."""
+    """The reason why training ended, or None while it has not."""
 
     @property
     def steps(self) -> list[int]:

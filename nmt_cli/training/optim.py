@@ -96,7 +96,7 @@ class Schedule:
     final: float = 0.0
 
     def rate(self, step: int, progress: float) -> float:
-        """Return the learning rate of update `step` (from 1); `progress` in [0, 1] is how much of the training is over.
+        """Return the learning rate of update `step` (from 1); `progress` is the share done of the training, in [0, 1].
 
         After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
         2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.

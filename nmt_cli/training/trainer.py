@@ -44,7 +44,7 @@ class _Meter:
         """Target tokens a second, padding not counted."""
         return self.num_tokens / max(self.seconds, 1e-9)
 
-    def note(self, state: TrainingState) -> str:
+    def progress_text(self, state: TrainingState) -> str:
         """Return loss and speed, as shown next to the progress bar."""
         loss = state.logged_nll / state.logged_tokens if state.logged_tokens else math.nan
         return f"loss {loss:.3f}, {self.speed:,.0f} pieces/s"
@@ -67,11 +67,11 @@ class _Meter:
 
 
 class Phase(Enum):
-    """The phases of a training: UPDATING until a limit is reached, then TERMINATION_SIGNALS, then FINISHED; from the
-    first two to DIVERGED, and from there back to a checkpoint."""
+    """The phases of a training: UPDATING until a limit is reached, then ENDING, then FINISHED; from the first two to
+    DIVERGED, and from there back to a checkpoint."""
 
     UPDATING = auto()
-    TERMINATION_SIGNALS = auto()
+    ENDING = auto()
     """A limit is reached; the last update is not yet validated and saved."""
     DIVERGED = auto()
     """Too many updates in a row were not finite, or the loss at the end is not."""
@@ -144,7 +144,7 @@ class Trainer:
                 match phase:
                     case Phase.UPDATING:
                         phase = self._update(bar)
-                    case Phase.TERMINATION_SIGNALS:
+                    case Phase.ENDING:
                         phase = self._end()
                     case Phase.DIVERGED:
                         phase = self._rewind(bar)
@@ -164,20 +164,20 @@ class Trainer:
     # The phases ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> Phase:
-        """Start drawing batches at the position of the state, and return the first phase: TERMINATION_SIGNALS if a
-        limit is reached already."""
+        """Start drawing batches at the position of the state, and return the first phase: ENDING if a limit
+        is reached already."""
         self.loader.begin(self.state)
-        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.TERMINATION_SIGNALS
+        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.ENDING
 
     def _update(self, bar: Progress) -> Phase:
         """Do one update, then log, validate and save as due; return the next phase."""
         self._step()
         self.state = replace(self.state, seconds=self._seconds())
-        bar.advance(note=self._meter.note(self.state))
+        bar.advance(note=self._meter.progress_text(self.state))
         if self._has_diverged():
             return Phase.DIVERGED
         self._after_step()
-        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.TERMINATION_SIGNALS
+        return Phase.UPDATING if self._stopping.stop_reason(self.state) is None else Phase.ENDING
 
     def _end(self) -> Phase:
         """Validate and save the last update unless that was done; return FINISHED, or DIVERGED if its loss is not

@@ -103,20 +103,20 @@ class BatchLoader:
         self.batches_per_epoch = sampler.batches_per_epoch
         self._sampler, self._make_batch, self._world = sampler, make_batch, world
         self._local_batches: Iterator[LocalBatch] = iter(())
-        self._ahead: LocalBatch | None = None
+        self._prefetched: LocalBatch | None = None
 
     def begin(self, state: TrainingState) -> None:
         """Continue with the batch of update `state.step + 1`."""
-        self._local_batches, self._ahead = self._batches_from(state), None
+        self._local_batches, self._prefetched = self._batches_from(state), None
 
     def __next__(self) -> LocalBatch:
-        local, self._ahead = self._ahead or next(self._local_batches), None
+        local, self._prefetched = self._prefetched or next(self._local_batches), None
         return local
 
     def prefetch(self) -> None:
         """Prepare the next batch now if the device is a GPU, which computes meanwhile."""
         if self._world.device.type != "cpu":
-            self._ahead = next(self._local_batches)
+            self._prefetched = next(self._local_batches)
 
     def _batches_from(self, state: TrainingState) -> Iterator[LocalBatch]:
         for step, sampled in enumerate(self._sampler.batches_from(state.cursor), state.step + 1):

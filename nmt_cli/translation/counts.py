@@ -42,11 +42,11 @@ class Counts:
         with_text = self.lines - self.blank
         if self.empty:
             are = "is" if self.empty == 1 else "are"
-            told = f"{self.empty:,} of {with_text:,} translations {are} empty: the model"
+            message = f"{self.empty:,} of {with_text:,} translations {are} empty: the model"
             if self.empty > with_text / 2:
-                warn(f"{told} has learned too little. Train it for longer")
+                warn(f"{message} has learned too little. Train it for longer")
             else:
-                warn(f"{told} finds no words there. Train it with more text like those lines")
+                warn(f"{message} finds no words there. Train it with more text like those lines")
         if self.repeated:
             warn(
                 f"in {self.repeated:,} of {with_text:,} translations the model repeated the same words over and over; "
@@ -59,18 +59,15 @@ class Counts:
             have, were = ("has", "was") if self.cut == 1 else ("have", "were")
             warn(
                 f"{format_count(self.cut, 'line')} {have} more than {max_source_pieces} pieces and {were} translated "
-                "in "
-                "parts, which may read worse; split long lines into sentences"
+                "in parts, which may read worse; split long lines into sentences"
             )
         if self.without_weights:
             warn(
                 f"{format_count(self.without_weights, 'line')} {'is' if self.without_weights == 1 else 'are'} too long "
-                "for "
-                "attention weights, so there was no soft alignment and no copying of unknown words there"
+                "for attention weights, so there was no soft alignment and no copying of unknown words there"
             )
         if self.unpaired_tags:
             warn(
                 f"{format_count(self.unpaired_tags, 'line')} {'has' if self.unpaired_tags == 1 else 'have'} an opening "
-                "tag "
-                "without a closing one, or the other way round. Such tags are kept, but enclose no words"
+                "tag without a closing one, or the other way round. Such tags are kept, but enclose no words"
             )

@@ -158,14 +158,14 @@ def translate_windows(
     pool: Pool, windows: Iterable[Window], *, workers: int, overrides: tuple[tuple[str, Any], ...] = ()
 ) -> Iterator[LineResult]:
     """Yield the result of each window of lines, in order. A thread reads ahead."""
-    ahead = _Prefetcher(pool, workers, overrides)
-    threading.Thread(target=ahead.read, args=(windows,), name="nmt-reading", daemon=True).start()
+    prefetcher = _Prefetcher(pool, workers, overrides)
+    threading.Thread(target=prefetcher.read, args=(windows,), name="nmt-reading", daemon=True).start()
     try:
-        while (window := ahead.next()) is not None:
+        while (window := prefetcher.next()) is not None:
             yield _gather_results(window)
-            ahead.release(window)
+            prefetcher.release(window)
     finally:
-        ahead.end()
+        prefetcher.end()
 
 
 class _SubmittedWindow(NamedTuple):
@@ -200,9 +200,9 @@ class _Prefetcher:
         end: BaseException | bool = True
         try:
             for window in windows:
-                given = self._submit_window(window)
+                submitted = self._submit_window(window)
                 with self._condition:
-                    self._submitted.append(given)
+                    self._submitted.append(submitted)
                     self._condition.notify_all()
                     self._condition.wait_for(self._has_room)
                     if self._end:
@@ -221,9 +221,9 @@ class _Prefetcher:
                 raise self._end
             return None
 
-    def release(self, given: _SubmittedWindow) -> None:
+    def release(self, window: _SubmittedWindow) -> None:
         """Free the room of a window that has been written."""
-        self._count(-1, -len(given.order), -given.num_bytes)
+        self._count(-1, -len(window.order), -window.num_bytes)
 
     def end(self, end: BaseException | bool = True) -> None:
         """Record that no window follows, or the error that ended the input."""

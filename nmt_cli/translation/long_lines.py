@@ -213,9 +213,8 @@ class PartsOfLine:
     def fits(self) -> bool:
         """Return whether the attention weights are few enough to be kept, both between words and between pieces."""
         of_words = self._num_words * self._num_source_words
-        return (
-            max(of_words, self._num_pieces * self._num_source_pieces // PIECE_PAIRS_PER_WORD_PAIR) <= self._max_weights
-        )
+        of_pieces = self._num_pieces * self._num_source_pieces // PIECE_PAIRS_PER_WORD_PAIR
+        return max(of_words, of_pieces) <= self._max_weights
 
     @cached_property
     def _num_source_words(self) -> int:

@@ -57,7 +57,7 @@ class TaskCancelled(Exception):
 
 
 class Status(NamedTuple):
-    """The pool at one moment."""
+    """Numbers of live workers, of waiting and assigned tasks, and of deaths and failures in a pool, at one moment."""
 
     workers: int
     """Workers that are alive."""
@@ -86,7 +86,7 @@ class Ticket:
         """Wait for the result, and return it.
 
         Raises:
-            Cancelled: the ticket was cancelled.
+            TaskCancelled: the task was cancelled.
             WorkersDied: the workers that did the task have died, one after the other.
             NmtError: the task has failed.
             TimeoutError: there is no result after `timeout` seconds.
@@ -165,12 +165,8 @@ class Pool:
             lost: is called with the reason if the pool gives up.
         """
         self._launcher, self._num_workers = launcher, workers
-        self._prefetch_counts, self._probe, self._restart_delays, self._lost = (
-            prefetch_counts,
-            probe,
-            restart_delays,
-            lost,
-        )
+        self._prefetch_counts, self._restart_delays = prefetch_counts, restart_delays
+        self._probe, self._lost = probe, lost
         self._mailbox: SimpleQueue[Message] = SimpleQueue()
         self._wake_writer, self._wake_reader = Pipe(duplex=False)[::-1]
         self._wake_lock = threading.Lock()

@@ -128,7 +128,7 @@ class Translation:
     terms: tuple[TermUse, ...] = ()
     """Terms of the glossary in the source, with their translations."""
     features: FloatArray | None = None
-    """Features of the words (words, features), from which confidence follows. NaN for signs that no model generated."""
+    """Features of the words (words, features), from which confidence follows. NaN for symbols not from the model."""
     word_confidence: tuple[float, ...] | None = None
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
     confidence: float | None = None

@@ -95,7 +95,7 @@ class Rows(NamedTuple):
             torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
             for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
         )
-        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), PADDING_MULTIPLE)
+        width = round_up(max(rows.parts[0][0].max_source_length for rows in (self, other)), PADDING_MULTIPLE)
         parts = tuple(
             (
                 _memory_of(memory, first_P, self.num_rows, shared=shared)

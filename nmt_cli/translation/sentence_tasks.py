@@ -73,7 +73,7 @@ class SentenceTask:
     direction: int
     """Index of the direction among those that the workers know."""
     sentences: tuple[str, ...]
-    wanted: RequestOptions = RequestOptions()
+    options: RequestOptions = RequestOptions()
     size: int = 0
     """The class of the whole request (see `SIZES`)."""
     places: tuple[int, ...] = ()
@@ -87,9 +87,8 @@ class SentenceTask:
     def join_results(self, results: Sequence[SentenceResult]) -> SentenceResult:
         """Return the result of this task from those of its sentences."""
         translated = list(chain.from_iterable(found.translated for found in results))
-        search_statistics = SearchStatistics(
-            *map(sum, zip(*(found.search_statistics for found in results), strict=True))
-        )
+        columns = zip(*(found.search_statistics for found in results), strict=True)
+        search_statistics = SearchStatistics(*map(sum, columns))
         return SentenceResult(translated, results[0].capabilities, search_statistics)
 
     def name(self) -> str:
@@ -102,7 +101,7 @@ def size_of(num_sentences: int) -> int:
     return sum(num_sentences >= first for first in SIZES)
 
 
-def tasks_of(direction: int, sentences: Sequence[str], wanted: RequestOptions, workers: int) -> list[SentenceTask]:
+def tasks_of(direction: int, sentences: Sequence[str], options: RequestOptions, workers: int) -> list[SentenceTask]:
     """Return the tasks of a request, each with sentences of like length."""
     size, places = size_of(len(sentences)), tuple(range(len(sentences)))
     step = len(sentences) or 1
@@ -110,4 +109,4 @@ def tasks_of(direction: int, sentences: Sequence[str], wanted: RequestOptions, w
         places = tuple(sorted(places, key=lambda place: -len(sentences[place])))
         step = min(TASK_SENTENCES, max(SIZES[0], -(-len(places) // workers)))
     cuts = [places[start : start + step] for start in range(0, len(places), step)]
-    return [SentenceTask(direction, tuple(sentences[place] for place in cut), wanted, size, cut) for cut in cuts]
+    return [SentenceTask(direction, tuple(sentences[place] for place in cut), options, size, cut) for cut in cuts]

@@ -94,10 +94,10 @@ class Turn:
 
 
 class SharedSearch:
-    """The work of a worker that does `SentenceTask`s, many at once."""
+    """The task loop of a worker that does `SentenceTask`s, many at once."""
 
     def __init__(self, translators: Sequence[Translator], reloaded: Callable[[Any], SharedSearch]) -> None:
-        """Store a translator for each direction, and a function that returns this work with a model loaded anew."""
+        """Store a translator for each direction, and a function that returns this loop with a model loaded anew."""
         self._translators, self.reloaded = translators, reloaded
 
     def __call__(self, inbox: Inbox) -> None:
@@ -156,9 +156,8 @@ class SearchScheduler:
         try:
             translator = self._translator(task)
             lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in task.sentences]
-            steps = translator.translation_steps(
-                lines, [task.wanted.prefix] * len(lines) if task.wanted.prefix else None
-            )
+            prefix = task.options.prefix
+            steps = translator.translation_steps(lines, [prefix] * len(lines) if prefix else None)
         except Exception as error:
             self._inbox.send_error(number, _client_error(error))
             return
@@ -171,13 +170,12 @@ class SearchScheduler:
         Raises:
             InputError: the model cannot use the glossary, as it has no attention or cannot spell a translation.
         """
-        wanted, translator = task.wanted, self._translators[task.direction]
-        options = translator.options.model_copy(
-            update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
-        )
-        if wanted.glossary is not None:
-            translator = self._with_glossary(task.direction, wanted.glossary)
-        estimator = translator.estimator if wanted.with_confidence else None
+        request, translator = task.options, self._translators[task.direction]
+        n_best = min(request.n_best, translator.options.beam_size)
+        options = translator.options.model_copy(update={"n_best": n_best, "with_alignment": request.with_alignment})
+        if request.glossary is not None:
+            translator = self._with_glossary(task.direction, request.glossary)
+        estimator = translator.estimator if request.with_confidence else None
         return replace(translator, options=options, estimator=estimator, counts=Counts(), max_weights=MAX_WEIGHTS)
 
     def _with_glossary(self, direction: int, glossary: Glossary) -> Translator:
@@ -384,8 +382,8 @@ def kind_of(job: Job, part: Part) -> SearchKind:
         while shared < width:
             shared *= 2
         width = shared
-    terms = None if task.wanted.glossary is None else job.translator.terms
-    is_bound = bool(task.wanted.prefix) or terms is not None or part.constraints is not None
+    terms = None if task.options.glossary is None else job.translator.terms
+    is_bound = bool(task.options.prefix) or terms is not None or part.constraints is not None
     return SearchKind(task.direction, task.size, width, job.translator.options.n_best, terms, is_bound)
 
 

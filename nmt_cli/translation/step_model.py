@@ -133,14 +133,14 @@ class TrainedModels:
         num_rows = len(ids_N)
         rows_P = padded_rows(torch.arange(num_rows))
         ids_P1 = ids_N[rows_P].unsqueeze(1).to(self._device)
-        hidden_PS = None
+        masked_PS = None
         if masked_NS is not None:
             width = state.parts[0][0].valid_BS.shape[1]
-            hidden_PS = F.pad(masked_NS, (0, width - masked_NS.shape[1]))[rows_P].to(self._device)
+            masked_PS = F.pad(masked_NS, (0, width - masked_NS.shape[1]))[rows_P].to(self._device)
         log_probs, weights, parts = [], [], []
         vocabulary = state.vocabulary
         for part, (model, (memory, decoder_state)) in enumerate(zip(self._models, state.parts, strict=True)):
-            decoded = model.decode(ids_P1, memory._replace(masked_NS=hidden_PS), decoder_state)
+            decoded = model.decode(ids_P1, memory._replace(masked_NS=masked_PS), decoder_state)
             log_probs.append(vocabulary.log_probs(part, decoded.readout_BTR[:, 0], num_rows))
             weights.append(decoded.weights_BTS[:num_rows, 0].float())
             parts.append((memory, decoded.state))

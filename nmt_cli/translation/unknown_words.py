@@ -12,7 +12,7 @@ from nmt_cli.text.translation import Translation
 from nmt_cli.translation.results import Part
 
 UNK_SURFACE = "\u2047"
-"""The sign that SentencePiece writes for a piece that it does not know."""
+"""The text that SentencePiece writes for a piece that it does not know."""
 _WORD = re.compile(r"\S+")
 
 

@@ -22,7 +22,7 @@ WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
 WORD_PAIRS_PER_BYTE = 2
 """Number of word pairs that count like one byte of a window. A translation has a matrix of weights where an alignment
-is asked for, or where signs and capitals follow the attention, and all matrices of a window are in memory together."""
+is asked for, or where symbols and capitals follow the attention. All matrices of a window are in memory together."""
 MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_PER_BYTE) + 1
 """Words of a line that fills a window by itself. No more are counted: each would be an object of its own."""
 MAX_PAIR_CELLS = 250_000_000
@@ -150,16 +150,16 @@ def with_prefixes(
         num_lines += len(window)
         num_prefixes += len(of_window)
         if len(of_window) < len(window):
-            raise unequal_lengths(names, num_lines + sum(map(len, waiting)), num_prefixes)
+            raise unequal_line_counts_error(names, num_lines + sum(map(len, waiting)), num_prefixes)
         first = num_prefixes - len(of_window)
         numbered = enumerate(of_window, start=first_line + first)
         yield window, [_decoded(names[1], number, line) for number, line in numbered]
     num_prefixes += sum(1 for _ in prefixes)
     if num_prefixes > num_lines:
-        raise unequal_lengths(names, num_lines, num_prefixes)
+        raise unequal_line_counts_error(names, num_lines, num_prefixes)
 
 
-def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
+def unequal_line_counts_error(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
     """Return the error for a file of prefixes with more or fewer lines than its source."""
     return InputError(
         f"{names[1]} has {format_count(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "

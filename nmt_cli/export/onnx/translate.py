@@ -4,7 +4,7 @@
 The search is nmt's own: beam search with the length penalty of Wu et al. (2016, eq. 14), where a sentence is done
 when it has as many finished translations as the beam is wide, or when no unfinished one can still enter its n best.
 
-Shapes: L live sentences, K beam, N = L x K rows, C candidates of a row.
+Shapes: L active sentences, K beam, N = L x K rows, C candidates of a row.
 """
 
 from __future__ import annotations

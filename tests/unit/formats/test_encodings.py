@@ -148,7 +148,7 @@ def test_utf_16_is_told_from_lines_of_arbitrary_bytes(head, encoding):
 )
 def test_lines_that_training_would_misread_are_told_from_single_broken_ones(head, what):
     found = misread_lines(head)
-    assert (None if found is None else found.what) == what
+    assert (None if found is None else found.cause) == what
 
 
 @pytest.mark.parametrize("instruction", ["<?php the_title(); ?>", '<?xml version="1.0"?>', "<!DOCTYPE a [b]>"])

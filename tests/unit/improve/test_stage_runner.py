@@ -38,7 +38,7 @@ def test_the_number_of_workers_reaches_translations_and_no_recorded_command(monk
 @pytest.mark.parametrize("metric", ["bleu", "loss", "bleu_vi-en"])
 def test_a_poor_teacher_is_warned_of_whatever_it_stopped_by(monkeypatch, tmp_path, capsys, metric):
     best = SimpleNamespace(metric=metric, step=5, value=0.5)
-    monkeypatch.setattr(result, "dev_score", lambda model: best)
+    monkeypatch.setattr(result, "best_checkpoint", lambda model: best)
     meta = tmp_path / "model/checkpoints/step-00000005/meta.json"
     meta.parent.mkdir(parents=True)
     meta.write_text(json.dumps({"format": 1, "metrics": {"bleu": 0.5}}))

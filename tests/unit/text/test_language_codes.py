@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary_language, writes_spaces
+from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary_language, separates_words_by_spaces
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary_langu
 def test_a_language_is_known_by_each_of_its_codes(codes, tokenizer, has_spaces):
     for code in codes:
         assert bleu_tokenizer(code) == tokenizer, code
-        assert writes_spaces(code) == has_spaces, code
+        assert separates_words_by_spaces(code) == has_spaces, code
 
 
 def test_turkic_languages_have_an_i_without_a_dot():
