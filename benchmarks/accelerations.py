@@ -26,11 +26,12 @@ from torch.nn import functional as F
 from benchmarks import speed
 from nmt_cli.config.loader import load_config
 from nmt_cli.data.batch import Batch
-from nmt_cli.model import attention, encoder, lexical
+from nmt_cli.model import attention, encoder
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.dropout import Noise
 from nmt_cli.ops import (
     additive,
+    attention_products,
     cross_entropy,
     deferred_gradients,
     gru,
@@ -68,7 +69,7 @@ def plain_sum(values_BSC: Tensor, rows: int = 1) -> Callable[[Tensor], Tensor]:
     return weighted_sum
 
 
-attend_rows = lexical.weighted_sum
+attend_rows = attention_products.weighted_sum
 
 
 def plain_inner(keys_BSA: Tensor, rows: int = 1) -> Callable[[Tensor], Tensor]:

@@ -59,10 +59,10 @@ def main() -> None:
     parser.add_argument("--test", nargs=2, metavar=("SOURCE", "REFERENCE"))
     given = parser.parse_args()
     data = Experiment(given.model).config.data
-    assert data.dev is not None
+    (dev_set,) = data.dev_sets
     test_files = given.test or (data.test[0].source, data.test[0].target)
     translator = open_translator([given.model], threads=1)
-    dev = translated(translator, (data.dev.source, data.dev.target))
+    dev = translated(translator, (dev_set.source, dev_set.target))
     test = translated(translator, test_files)
     print(f"{len(test.lines):,} lines, {len(test.labels):,} words, {test.labels.mean():.1%} correct\n")
     by_features(dev, test)

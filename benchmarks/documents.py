@@ -78,7 +78,7 @@ def _copied_messages(data: bytes) -> Iterator[bytes]:
                 singular, plural = (
                     CodeFinder().counts(b"".join(text).decode()) for text in (sources[b"msgid"], source)
                 )
-                is_of_one = name == b"msgstr[%d]" % rule.one and rule.num_forms != 1
+                is_of_one = name == b"msgstr[%d]" % rule.singular_form and rule.num_forms != 1
                 if is_of_one and (rule.is_singular_only or singular == plural):
                     source = sources[b"msgid"]
                 yield from [line] if is_header else [name + found[2], *source]

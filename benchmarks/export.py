@@ -41,8 +41,8 @@ def main() -> None:
     references = asked.reference.read_text(encoding="utf-8").split("\n")[: text.count(b"\n")]
     with tempfile.TemporaryDirectory() as directory:
         programs = dict(commands(asked.model, Path(directory)))
-        first = {name: [] for name in programs}
-        whole = {name: [] for name in programs}
+        first: dict[str, list[Run]] = {name: [] for name in programs}
+        whole: dict[str, list[Run]] = {name: [] for name in programs}
         for _ in range(asked.rounds):  # in turns, so that what else the machine does meets all of them
             for name, command in programs.items():
                 first[name].append(run(command, text.split(b"\n")[0] + b"\n"))

@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.assembly.trained_translator import open_translator
+from nmt_cli.normalization.glossary_terms import TermMatch
 from nmt_cli.scoring import score_corpus
-from nmt_cli.translation.glossary import Entry, Glossary, TermMatch
+from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.results import TranslatedLine, Translation
 from nmt_cli.translation.terms import TermEncoder
 from nmt_cli.translation.translator import Translator
@@ -32,6 +33,8 @@ SMALLEST_COUNT, LARGEST_SHARE, LEAST_DICE, LEAST_LIKELY = 20, 0.03, 0.4, 0.08
 
 class EachLine(Glossary):
     """Has the terms of each line, one line after the other, from a glossary of its own."""
+
+    _of_line: Iterator[Glossary]
 
     def __init__(self, glossaries: Glossaries) -> None:
         every = [entry for glossary in glossaries for entry in glossary.entries]

@@ -49,7 +49,7 @@ def main() -> None:
         compare(f"{precision}: {size} at a time, in reversed order", one, backwards)
         shuffled = random.Random(1).sample(range(len(lines)), len(lines))
         compare(f"{precision}: {size} at a time, in random order", one, in_order(translator, lines, shuffled, size))
-        few = replace(translator, options=replace(translator.options, batch_tokens=FEW_POSITIONS))
+        few = replace(translator, options=translator.options.model_copy(update={"batch_tokens": FEW_POSITIONS}))
         compare(f"{precision}: the whole text, few at once", one, in_order(few, lines, range(len(lines)), len(lines)))
         torch.set_num_threads(2)
         compare(f"{precision}: one thread, two", one, in_order(translator, lines, range(len(lines)), size))

@@ -71,7 +71,8 @@ def main() -> None:
         show_batches(asked.directory, pairs, asked.rounds)
     write_corpus(asked.directory, asked.sample)
     tokenizers = Experiment(asked.directory / f"run-{asked.small}").tokenizers
-    corpus = Corpus(*(str(asked.directory / f"{asked.sample}.{language}") for language in ("en", "fr")))
+    source, target = (str(asked.directory / f"{asked.sample}.{language}") for language in ("en", "fr"))
+    corpus = Corpus(source, target)
     for threads in (1, 2):
         rates = []
         for round_ in range(asked.rounds):

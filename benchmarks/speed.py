@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
-from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.config.decoding import DecodingConfig, DecodingOptions
 from nmt_cli.config.loader import load_config
 from nmt_cli.config.model import (
     AttentionConfig,
@@ -34,7 +34,6 @@ from nmt_cli.config.model import (
     EncoderConfig,
     ModelConfig,
 )
-from nmt_cli.config.schema import DecodingConfig
 from nmt_cli.data.batch import Batch, make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.model.build import build_model, initialize
@@ -173,7 +172,7 @@ def our_training(
     """Our model's updates, as `nmt train` makes them."""
     keep_freed_memory()
     keep_few_kernels()
-    sizes = TRAINING_SIZES | sizes
+    sizes = {**TRAINING_SIZES, **sizes}
     model = our_model(sizes, change)
     loss = TranslationLoss(label_smoothing=0.1)
     update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
@@ -207,7 +206,7 @@ def plain_training(bf16: bool) -> Callable[[], float]:
 
 
 def training_batches(sizes: Mapping[str, int] = NO_CHANGE) -> list[Batch]:
-    sizes = TRAINING_SIZES | sizes
+    sizes = {**TRAINING_SIZES, **sizes}
     return [captions(seed, sizes) for seed in range(3)]
 
 

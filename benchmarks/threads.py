@@ -126,7 +126,8 @@ def measure(output: Path, rounds: int, seconds: float, works: list[str]) -> None
 
 def measured(row: Row, seconds: float) -> Iterator[dict[str, Any]]:
     """Yield the speed of a process beside each number of other programs."""
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES} | POLICIES[row.policy]
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment = {**kept, **POLICIES[row.policy]}
     command = (sys.executable, "-m", "benchmarks.threads", "--row", json.dumps(row), "--seconds", str(seconds))
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) as process:

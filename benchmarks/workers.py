@@ -86,17 +86,17 @@ def row(name: str, text: str, options: Sequence[str], asked: argparse.Namespace,
     memory = []
     for _ in range(asked.rounds):
         for way, command in ways.items():
-            speed, seconds, further = run([*command, text, *options])
+            speed, took, further = run([*command, text, *options])
             speeds[way].append(speed)
-            whole[way].append(seconds)
+            whole[way].append(took)
             memory += further if way == "2" else []
     one, two = (statistics.median(speeds[way]) for way in "12")
     seconds = {way: statistics.median(all_) for way, all_ in whole.items()}
     computed = "".join(f" {simulated(one, two, ceiling, number):,.0f} |" for number in SIMULATED)
-    further = f"{statistics.median(memory) / 1e6:.0f} MB" if memory else "-"
+    per_worker = f"{statistics.median(memory) / 1e6:.0f} MB" if memory else "-"
     other = f"{seconds['other'] / seconds['own']:.2f} times the time" if "other" in seconds else "-"
     ratios = f"{two / one:.2f} | {seconds['1'] / seconds['2']:.2f} | {other}"
-    return f"| {name} | {one:,.1f} | {two:,.1f} | {ratios} | {further} |{computed}"
+    return f"| {name} | {one:,.1f} | {two:,.1f} | {ratios} | {per_worker} |{computed}"
 
 
 def one_line(other: Path, options: Sequence[str], rounds: int) -> list[str]:

@@ -279,7 +279,11 @@ def _without(translator: Translator, parts: Sequence[str], experiment: Experimen
     )
     symbols = translator.tokenizers[0].symbols()
     steps = Normalizer.of(
-        less, source_lang=data.source_lang, target_lang=data.target_lang, symbols=symbols, knows_words=data.word_pairs
+        less,
+        source_lang=data.direction.source,
+        target_lang=data.direction.target,
+        symbols=symbols,
+        knows_words=data.word_pairs,
     )
     steps = without_unsupported_steps(steps, translator.models, translator.options, translator.tokenizers[1])
     return replace(translator, normalizer=steps.without("numbers") if "numbers" in parts else steps)
@@ -318,7 +322,7 @@ def main() -> None:
     def has_rare_symbols(text: str) -> bool:
         return adapted.normalizer.read(text).needs_alignment
 
-    for version in versions(data.source_lang, data.target_lang, has_rare_symbols):
+    for version in versions(*data.direction, has_rare_symbols):
         if version.name not in asked.only if asked.only else version.name in OF_OTHER_TEXT:
             continue
         own = written(pairs, version, asked.seed)

@@ -253,6 +253,7 @@ class Training:
         base = load_config(self.corpus.file(place.root, "base.yaml"))
         num_pairs = len(read_lines(self.corpus.file(place.root, f"pairs.{self.corpus.source}")))
         corpora = []
+        direction = base.data.direction.reverse_direction if self.direction == "reverse" else base.data.direction
         for number, part in enumerate(self.parts):
             source, target = (place.of(stage) / file for stage, file in (part.source, part.target))
             if self.direction == "right":
@@ -261,7 +262,7 @@ class Training:
                 target = turned
             lines = len(read_lines(source))
             weight = 1.0 if part.ratio is None else min(1.0, part.ratio * num_pairs / max(1, lines))
-            corpora.append(Pairs(source, target, lines, part.weight or float(f"{weight:.3g}")))
+            corpora.append(Pairs(source, target, lines, part.weight or float(f"{weight:.3g}"), direction))
         an_epoch = round(sum(each.pairs_per_epoch for each in corpora))
         alone = survey([TextPair(base.data.train[0].source, base.data.train[0].target)])
         texts = survey([TextPair(str(each.source), str(each.target)) for each in corpora])

@@ -68,7 +68,7 @@ def write_texts() -> None:
         draw = partial(random.Random(SEED).randint, 10, limit)
         joined = [pair for _ in range(PASSES) for pair in join(train, draw)]
         _write(f"train.{limit}", [pair for pair in joined if _length(pair) <= limit])
-    _write("test", [pair for length in TEST_LENGTHS for pair in join(test, lambda length=length: length)])
+    _write("test", [pair for length in TEST_LENGTHS for pair in join(test, partial(int, length))])
 
 
 def join(pairs: Pairs, limit: Callable[[], int]) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ ODD = ["<sym>", "__URL__", "▁", "ﬁ", "①", "é", "e\u0301", "\u200b", "\ufe
 RANGES = [(0, 0x2FF), (0x300, 0x36F), (0x2000, 0x33FF), (0xAC00, 0xD7A3), (0xF900, 0xFFFF), (0x1D000, 0x1FFFF)]
 
 
-def odd_line(draw, texts):
+def odd_line(draw: random.Random, texts: list[str]) -> str:
     kind = draw.random()
     if kind < 0.5:
         characters = list(draw.choice(texts))
@@ -40,7 +40,7 @@ def odd_line(draw, texts):
     return "".join(draw.choice("aAäß bnö  e▁.,") for _ in range(draw.randint(0, 40)))
 
 
-def positions(text):
+def positions(text: str) -> list[int]:
     """The UTF-16 position of each character."""
     found = [0]
     for character in text:
