@@ -23,7 +23,7 @@ from nmt_cli.system.files import no_space
 
 
 def _summary(command: Callable[..., Any] | None) -> str:
-    """Return the first paragraph of a command's docstring. `--help` cuts a description that it is not given apart."""
+    """Return the first paragraph of a command's docstring as one line; typer itself would shorten it in `--help`."""
     return " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
 
 
@@ -62,7 +62,7 @@ for _name, _group in GROUPS.items():
             _registered.callback = _with_quiet(_registered.callback)
     app.add_typer(_group, name=_name, short_help=_group.info.help)
 _PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
-"""Errors of the operating system about a name that the user gave, or may not use."""
+"""Error numbers of the operating system that mean that the user gave a path that is wrong or not allowed."""
 
 
 def _show_version(asked: bool) -> None:
@@ -91,7 +91,7 @@ for _registered in (*app.registered_commands, *(one for group in GROUPS.values()
 
 
 def main() -> None:
-    """Run the command line and exit with the code that the contract gives it."""
+    """Run the command in `sys.argv` and exit the process with its code: 0 for success, else that of the error."""
     with signals.raise_on_signal():
         _prepare_streams()
         console.reset()
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8 whatever the environment says, and put a stream to nowhere in the place of each closed one.
+    """Make the standard streams write UTF-8, and open the null device in place of each one that is closed.
 
     Otherwise the next file that is opened would get the number of the closed stream, and messages would go into it.
     """
@@ -124,8 +124,10 @@ def _prepare_streams() -> None:
 
 
 class _Terminal(io.FileIO):
-    """A terminal for messages. When it is closed, what nobody can read is dropped, so that a training is saved, or goes
-    on where it was started to ignore SIGHUP."""
+    """Standard error on a terminal. Once the terminal is closed, messages are dropped instead of raising an error.
+
+    So a training can still save its checkpoint, or go on if it was started to ignore SIGHUP.
+    """
 
     def write(self, data: Any) -> int:
         try:
@@ -137,15 +139,15 @@ class _Terminal(io.FileIO):
 
 
 class _ClosedOutput(io.StringIO):
-    """Stands in the place of a standard output that the caller has closed, so that no data is lost without a word."""
+    """Replaces a standard output that the caller has closed: a write raises `InputError`, so no data is lost unseen."""
 
     @property
     def buffer(self) -> NoReturn:
-        """The stream that takes data as bytes."""
+        """The stream for bytes. Reading this property raises `InputError`, because there is none."""
         raise InputError("standard output is closed")
 
     def fileno(self) -> int:
-        """Return the number of standard output, which leads to nowhere."""
+        """Return 1, the file descriptor of standard output, which is open on the null device."""
         return 1
 
     def write(self, _: str) -> NoReturn:
@@ -188,7 +190,7 @@ def _run() -> int:
 
 
 def _run_command() -> int:
-    """Run the command and return its exit code. Typer shows itself what is wrong with options, and ends with 2.
+    """Run the command in `sys.argv` and return its exit code, which is 2 for options that typer has refused.
 
     `nmt help COMMAND` is another way to write `nmt COMMAND --help`.
     """
@@ -205,15 +207,18 @@ def _run_command() -> int:
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """End at once. One of several processes has threads of gloo, which may let go of a tensor late; the interpreter,
-    when it is taken down meanwhile, ends such a thread and so aborts the process, whatever its exit code was."""
+    """Flush the output and end the process without the shutdown of the interpreter.
+
+    In a training of several processes, threads of gloo (the communication of torch) may still free tensors. If the
+    interpreter shuts down meanwhile, it ends such a thread, and the process aborts with another exit code.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
 
 
 def _print_error(message: str) -> None:
-    """Write why the command ends; where nobody reads that any more, the exit code alone tells it."""
+    """Print an error message on standard error; drop it if the reader of standard error has gone."""
     try:
         print(message, file=sys.stderr)
     except BrokenPipeError:
@@ -221,7 +226,7 @@ def _print_error(message: str) -> None:
 
 
 def _handle_broken_pipe() -> int:
-    """End quietly: the reader of standard output, or of the messages, has gone."""
+    """Return the exit code of SIGPIPE, after redirecting each output stream whose reader has gone to /dev/null."""
     _redirect_to_null(sys.stdout)
     try:
         sys.stderr.flush()
@@ -231,5 +236,5 @@ def _handle_broken_pipe() -> int:
 
 
 def _redirect_to_null(stream: TextIO) -> None:
-    """Redirect a stream to /dev/null, so that flushing what is left in it at exit fails no more."""
+    """Redirect a stream to /dev/null, so that the flush of its buffer at exit no longer fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

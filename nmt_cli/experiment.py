@@ -51,7 +51,7 @@ class Experiment:
 
     @property
     def _own_directory(self) -> Path:
-        """Directory of the files that each direction has of its own."""
+        """Directory of the files of this direction alone; the model directory itself if `direction` is None."""
         return self.directory if self.direction is None else self.directory / DIRECTIONS / str(self.direction)
 
     def for_direction(self, direction: Direction) -> Experiment:
@@ -86,7 +86,7 @@ class Experiment:
 
     @property
     def cache_path(self) -> Path:
-        """Directory of the tokenised corpora."""
+        """Directory in which the tokenised training corpora are cached."""
         return self.directory / "cache"
 
     @property
@@ -96,12 +96,12 @@ class Experiment:
 
     @property
     def languages_path(self) -> Path:
-        """File with the profiles of the languages, by which a server tells them apart."""
+        """JSON file of the letter trigrams of the model's languages, by which a server detects a text's language."""
         return self.directory / "languages.json"
 
     @property
     def profile_path(self) -> Path:
-        """File with the profile of the source text, for the normalization of input."""
+        """JSON file of the characters, word forms and number formats of the source text, to normalize input by."""
         return self._own_directory / "writing.json"
 
     @property
@@ -170,7 +170,7 @@ class Experiment:
         return self.directory / "tokenizer" / f"{side}.model"
 
     def tokenizer_paths(self) -> list[Path]:
-        """Return the paths of the tokenizers that are there."""
+        """Return the paths of the tokenizer files that exist."""
         return [path for side in ("joint", "source", "target") if (path := self.tokenizer_path(side)).exists()]
 
     def has_tokenizers(self, *, joint: bool) -> bool:

@@ -49,12 +49,13 @@ def load(
         precision: auto (which is fp32), fp32, bf16 or int8.
         source_lang: the language of the source, required for a model of several directions.
         target_lang: the language to translate into.
-        beam_size: partial translations that the search keeps.
-        n_best: translations of each line, at most `beam_size`.
+        beam_size: number of partial translations that the search keeps.
+        n_best: number of translations of each line, at most `beam_size`.
         length_penalty: the exponent of the length penalty.
         normalize_input: adapt the writing of each line to that of the training text before it is translated.
         alignment: each translation has `links` and `weights` between its words and those of the source.
-        confidence: each translation has `confidence` and `word_confidence`.
+        confidence: each translation has the probabilities that it (`confidence`) and each of its words
+            (`word_confidence`) are correct.
         glossary: a file of terms and their translations.
 
     Raises:
@@ -134,7 +135,7 @@ def score(
         references: correct translations, line by line; several are different translations of the same lines.
         metrics: bleu, chrf and ter, or some of them.
         lowercase: BLEU ignores case.
-        tokenize: the tokenizer of BLEU; None means the one of the metric.
+        tokenize: the tokenizer of BLEU; None means sacreBLEU's default, 13a.
 
     Raises:
         InputError: there is no reference, a metric or a tokenizer is unknown, or the texts differ in length.

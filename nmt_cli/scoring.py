@@ -35,7 +35,7 @@ _TOKENIZER_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric of one system; `score` is not rounded."""
+    """The score of one system by one metric, not rounded, with sacreBLEU's signature of the metric."""
 
     name: str  # a member of METRICS
     label: str  # sacreBLEU's name of the metric: BLEU, chrF2, TER
@@ -120,7 +120,7 @@ def paired_bootstrap(
     its own copy. Here an identical system has p = 1.
 
     Raises:
-        InputError: as for `score_corpus`.
+        InputError: there is no line or reference, the texts differ in length, or a metric or tokenizer is unfit.
     """
     _check_parallel([("the system", hypotheses), ("the baseline", baseline), *_named_references(references)])
     counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
@@ -152,7 +152,7 @@ def bootstrap_interval(
     """Return the score of a corpus and its bootstrap estimate, as `sacrebleu --confidence` gives them.
 
     Raises:
-        InputError: as for `score_corpus`.
+        InputError: there is no line or reference, the texts differ in length, or a metric or tokenizer is unfit.
     """
     _check_parallel([("the system", hypotheses), *_named_references(references)])
     (name,) = checked_metrics([metric])
@@ -178,7 +178,7 @@ def score_by_length(
     without a sentence is left out.
 
     Raises:
-        InputError: as for `score_corpus`.
+        InputError: there is no line or reference, the texts differ in length, or a metric or tokenizer is unfit.
     """
     _check_parallel([("the source", sources), ("the system", hypotheses), *_named_references(references)])
     buckets = []
@@ -280,7 +280,7 @@ _LINES_OF_SCRIPT = 1_000
 
 
 def tokenisation_warning(lines: Sequence[str]) -> str | None:
-    """Return a warning, if the lines look like words and punctuation set apart by a tokeniser."""
+    """Return a warning if the lines look like words and punctuation set apart by a tokeniser, else None."""
     if _share(lines, _TOKENISER_MARK) >= _MARKED_SHARE:
         what = "marks of a tokeniser (such as @-@ or &apos;)"
     elif _share(lines, _SPACED_PUNCTUATION) > _SPACED_SHARE:
@@ -300,7 +300,7 @@ def has_no_spaces(lines: Sequence[str]) -> bool:
 
 
 def pieces_warning(lines: Sequence[str]) -> str | None:
-    """Return a warning, if the lines look like subword pieces that were not put together."""
+    """Return a warning if the lines look like subword pieces that were not put together, else None."""
     if _share(lines, _SENTENCEPIECE_MARK) >= _MARKED_SHARE:
         return "the mark \u2581: this looks like SentencePiece pieces, not text; decode it first (nmt decode)"
     if _share(lines, _SUBWORD_NMT_MARK) >= _MARKED_SHARE:
@@ -342,7 +342,7 @@ class _Metric:
             self._metric = TER(references=references)
 
     def statistics(self, hypotheses: Sequence[str]) -> list[list[float]]:
-        """Return the counts of each sentence; the score of the corpus is computed from their sum."""
+        """Return the counts of each sentence, such as matching n-grams; their sum gives the score of the corpus."""
         counts: list[list[float]] = self._metric._extract_corpus_statistics(hypotheses, None)
         return counts
 

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None = None, best: int | None = None) -> None:
-    """Save the mean weights of checkpoints under a name: of the `last` newest, the `best` best, or all recent ones.
+    """Save the mean of the weights of several checkpoints as a new checkpoint called `name`.
+
+    `last` takes that many of the newest checkpoints, and `best` that many of the best by dev score. Without both, all
+    checkpoints that training.keep_last kept are averaged.
 
     Raises:
-        InputError: there are fewer checkpoints than that, or a checkpoint cannot have this name.
+        InputError: fewer checkpoints are kept than are asked for, or a checkpoint cannot have this name.
         ModelError: a checkpoint is damaged, or is of another model than the others.
     """
     model = named_model(model_dir)
@@ -53,7 +56,7 @@ def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None =
 
 
 def _steps_to_average(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
-    """Return the steps to average; `InputError` where there are too few."""
+    """Return the update numbers of the checkpoints to average; `InputError` if fewer are kept than are asked for."""
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
     if best is not None:

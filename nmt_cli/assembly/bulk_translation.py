@@ -52,14 +52,15 @@ def translate_in_bulk(
 
     Args:
         inputs: text files and files of JSON lines.
-        directory: for the translations.
-        models: `threads` are those of each worker, and `device` is its device.
+        directory: the directory of the translations.
+        models: the models; `threads` and `device` are those of each worker.
         decoding: the options of the search.
-        shortlist: as in `open_translator`.
+        shortlist: a file of `nmt shortlist` that limits the target pieces of the search, or None.
         field: the field of JSON lines with the text.
         output_field: the field for the translation, which is added to each JSON line.
-        part_lines: lines that are written together, and done again if the command is stopped meanwhile.
-        address: of a Ray cluster; without it the workers are processes of this machine.
+        part_lines: number of lines in a part. A part is written when all its lines are translated; if the command is
+            stopped before, resuming translates the whole part again.
+        address: the address of a Ray cluster; None makes the workers processes of this machine.
 
     Raises:
         InputError: an option, a file or a model is wrong, Ray is missing, or the directory has translations of other
@@ -128,7 +129,10 @@ def _conditions(
 def _opened_pool(
     load: Callable[[ModelOptions], Builder], models: ModelOptions, address: str | None
 ) -> Iterator[LinePool]:
-    """Yield a pool of workers on this machine, or on a Ray cluster."""
+    """Yield a pool of workers on the Ray cluster at `address`, or on this machine if it is None.
+
+    `load` takes the options of a worker's models, and returns the function that loads them.
+    """
     threads = models.threads or 1
     if address is None:
         workers = models.workers or num_workers(threads)
@@ -153,7 +157,7 @@ def _worker_resources(available: Resources, device: str, threads: int) -> tuple[
 
 
 def _translate_parts(corpus: BulkTranslation, pool: LinePool) -> None:
-    """Translate the parts that are left, and write them."""
+    """Translate the parts that no earlier run has written, write each of them, and log the speed."""
     num_lines, given = corpus.num_lines, deque[Part]()
 
     def windows() -> Iterator[Window]:
@@ -182,7 +186,10 @@ def _translate_parts(corpus: BulkTranslation, pool: LinePool) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let signals raise KeyboardInterrupt in the block, as Ray lets no other exception through; then `Interrupted`."""
+    """Raise `Interrupted` if a signal to end comes while the block runs.
+
+    In the block the signal raises KeyboardInterrupt, the only exception that Ray lets through.
+    """
     received: list[int] = [signal.SIGINT]
 
     def stop(number: int, _: object) -> None:

@@ -72,7 +72,7 @@ def clean_corpus(
 
 
 def _check_tag(texts: Sequence[str], tag: str | None) -> None:
-    """Refuse a tag that is not one word of UTF-8, or is for text in one language."""
+    """Refuse a tag that is not one word of UTF-8, and any tag for text in one language."""
     if tag is None:
         return
     if len(texts) == 1:
@@ -113,7 +113,7 @@ def _filter_texts(
     dropping: frozenset[str],
     handle_pair: Callable[[FilteredPair, str | None], object],
 ) -> FilterCounts:
-    """Give each pair or line to `handle_pair` with the rule that drops it, or None, and return the counts."""
+    """Call `handle_pair` with each pair or line and the rule that drops it (None: kept); return the counts by rule."""
     counts = FilterCounts()
     if len(texts) == 1:
         judged = filtered_lines(texts[0], without)
@@ -131,7 +131,7 @@ def _filter_texts(
 def _write_outputs(
     texts: Sequence[str], without: Sequence[str], made: list[Path], dropping: frozenset[str], *, tag: str | None
 ) -> FilterCounts:
-    """Write all files, or none, and return the counts."""
+    """Write the kept and the dropped pairs to the files in `made`, all files or none, and return the counts by rule."""
     mark = b"" if tag is None else tag.encode() + b" "
     with open_new_outputs(made) as files:
 
@@ -146,7 +146,7 @@ def _write_outputs(
 
 
 def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
-    """Return the line about a dropped pair, or a dropped line of text in one language.
+    """Return the entry of a dropped pair (or line) in the list: line number, rule and texts, separated by tabs.
 
     Backslash, tab and line ends are escaped, and U+FFFD stands for bytes that are not UTF-8.
     """
@@ -156,7 +156,7 @@ def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
 
 
 def _log_counts(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Filter, ...]) -> None:
-    """Log a table with the counts of each rule."""
+    """Log how many pairs were kept, and in a table how many each rule found and dropped."""
     noun = "line" if rules is LINE_FILTERS else "pair"
     log(
         f"{format_count(counts.read, noun)} read, {counts.kept:,} kept ({counts.share(counts.kept):.2f} %), "

@@ -1,4 +1,4 @@
-"""The confidence of a model, fitted to a text with references and kept with the model."""
+"""Calibration of a model's confidence: fits the probabilities that its words are correct to a text with references."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def calibrate(
     device: str = "auto",
     threads: int | None = None,
 ) -> Calibration:
-    """Translate a text, fit the confidence of the model to its references, and write it into the model directory.
+    """Translate a text, fit the confidence to its references, and write and return the calibration of the model.
 
     Raises:
         InputError: there is no such checkpoint or device, the model directory cannot be written to, or the text is too

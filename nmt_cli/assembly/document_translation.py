@@ -63,7 +63,7 @@ def _content(name: str) -> bytes:
 
 @contextmanager
 def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Translate]:
-    """Yield a function that translates sentences; with `task.confidence` it also writes each of them to the report."""
+    """Yield a function that translates sentences; with `task.confidence` it writes their confidences as JSON lines."""
     if not task.confidence:
         yield partial(translations_of, pool.translate_lines)
         return
@@ -106,7 +106,7 @@ def _translate_document(
 
 
 def _translate_paragraphs(task: TranslationTask, pool: LinePool, translate: Translate, split: Any) -> None:
-    """Write the translation of every paragraph, a window at a time."""
+    """Read the file some lines at a time, each line a paragraph, and write their translations."""
     counts, num_invalid = DocumentCounts(), 0
     with open_input(task.file) as stream, open_output(task.output) as out:
         for window in windows_of_lines(iter_lines(stream)):

@@ -33,9 +33,10 @@ they matter little: word pairs of 29,000 captions, four times as many bytes, mak
 
 
 def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -> float | None:
-    """Return the number of updates in an epoch with `num_pairs` pairs of a text; None if it is large or unfit.
+    """Return the number of updates in an epoch that reads `num_pairs` pairs of the corpora.
 
-    A tokenizer is trained for the count. Lines that are not UTF-8 are left out.
+    None means that nothing was counted: the files have more than TRIAL_BYTES, or no tokenizer can be trained on them. A
+    tokenizer is trained for the count. Lines that are not UTF-8 are left out.
     """
 
     if _num_bytes(corpora) > TRIAL_BYTES:
@@ -54,7 +55,10 @@ def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -
 
 
 def with_updates(result: CheckResult) -> CheckResult:
-    """Return the check with updates counted in its text; unchanged if it has problems, no tokenizer or much text."""
+    """Return the result of a check with the updates of an epoch counted in its text instead of estimated.
+
+    The result stays unchanged if it has problems, no workload or no tokenizer, or over TRIAL_BYTES of training text.
+    """
 
     config, work, tokenizers = result.config, result.expected.work, result.pieces.tokenizers
     corpora = [Corpus(c.source, c.target) for c in config.data.train]
@@ -99,7 +103,7 @@ def _lines(corpus: Corpus, config: Config) -> list[tuple[str, str]]:
 
 
 def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> Numbers:
-    """Return the numbers of pieces of the N sources and targets that the length limits keep (2, N)."""
+    """Return the numbers of pieces of source and target (2, N) of the N pairs that the length limits keep."""
 
     data = config.data
     limits = LengthLimits(data.max_length, data.max_length_ratio, data.invalid_utf8)

@@ -250,7 +250,10 @@ def _score_set(
 def _translate_and_score(
     pool: LinePool, description: str, test: _TestSet, scoring: ScoringConfig, overrides: dict[str, Any]
 ) -> tuple[list[str], list[Score]]:
-    """Return the translations of a text and their scores; `overrides` are decoding options for it."""
+    """Return the translations of a text and their scores.
+
+    `description` stands at the progress bar, and `overrides` replaces decoding options for this text.
+    """
     hypotheses = []
     pool.counts = Counts()
     with Progress(description, total=len(test.source), unit="line") as progress:
@@ -261,7 +264,7 @@ def _translate_and_score(
 
 
 def _tune_length_penalty(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
-    """Choose the length penalty with the best BLEU on the dev set; return it and all BLEU scores, for the report."""
+    """Return the length penalty with the best dev BLEU, and the BLEU of each value tried, as an entry of the report."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, config.decoding.length_penalty}):
         overrides = {"length_penalty": penalty}

@@ -31,7 +31,10 @@ _NORMALIZATION_WARNINGS = {
 
 
 def export_models(models: ModelOptions, output: Path | None, *, format_: str | None, precision: str | None) -> None:
-    """Write a page or a directory with an ONNX export, as the format or the ending of the output says.
+    """Write models as an HTML page that translates offline, or one model as a directory with ONNX graphs.
+
+    `format_` is html or onnx; None means html, for an output that ends in .html or .htm. `precision` None means int8 in
+    a page and fp32 in ONNX graphs.
 
     Raises:
         InputError: the output is missing, or the output, the format, the precision or a model is unfit.
@@ -76,7 +79,7 @@ def write_card(model_dirs: Sequence[Path], output: Path | None, checkpoint: str)
 def write_page(
     experiments: list[Experiment], output: Path, *, checkpoint: str = "best", precision: str = "int8"
 ) -> None:
-    """Write a page that translates offline, and say how large it is."""
+    """Write an HTML page that holds the models and translates offline, and log its size in MB."""
     from nmt_cli.assembly.normalization import open_profile
     from nmt_cli.assembly.trained_model import load_model
     from nmt_cli.export.page import exporting

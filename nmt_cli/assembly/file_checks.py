@@ -1,4 +1,4 @@
-"""The files that a command line names: inputs that are read together, and outputs that would destroy what is read."""
+"""Checks of the files that a command line names: parallel inputs, and outputs that would overwrite other files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rereadable_paths(paths: Sequence[str]) -> Iterator[list[str]]:
 
     Raises:
         InputError: standard input is named twice, or is closed.
-        OSError: as the operating system says.
+        OSError: standard input cannot be read, or its copy cannot be written.
     """
     refuse_standard_input_twice(paths)
     if not any(map(is_standard_input, paths)):
@@ -71,7 +71,10 @@ def refuse_one_file(pair: Sequence[str]) -> None:
 def refuse_invalid_languages(
     languages: Sequence[str], options: Sequence[str] = ("--source-lang", "--target-lang")
 ) -> None:
-    """Raise `InputError` if a language cannot be the ending of a file name; `options` give the languages, in order."""
+    """Raise `InputError` if a language code has other characters than ASCII letters, digits, `_` and `-`.
+
+    `options` are the names, for the message, of the options that give the languages, in order.
+    """
     for option, language in zip(options, languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
@@ -88,7 +91,7 @@ def _read(path: str | None) -> list[str]:
 def refuse_overwriting(
     output: Path | None, inputs: Iterable[str | Path | None], models: Sequence[Experiment] = ()
 ) -> None:
-    """Refuse an output that is an input, data of one of the models, or a part of any model.
+    """Refuse an output that is an input, a data file in a model's configuration, or a part of any model directory.
 
     Files are compared, not names, so links and other spellings of a path make no difference. None and `-` are standard
     streams. Pipes and devices can be read and written at once.
@@ -103,9 +106,9 @@ def refuse_overwriting(
 def refuse_overwriting_data(
     output: Path | None, inputs: Iterable[str | Path | None], models: Sequence[Experiment]
 ) -> None:
-    """Refuse an output that is an input or data of one of the models, as `refuse_overwriting` does.
+    """Refuse an output that is an input or a data file in the configuration of one of the models.
 
-    A part of a model is allowed: it is for commands that write one.
+    Unlike `refuse_overwriting` this allows a file of a model directory, for commands that write one.
 
     Raises:
         InputError: the output is such a file, or the configuration of a model cannot be read.

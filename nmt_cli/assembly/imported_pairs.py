@@ -1,4 +1,4 @@
-"""The pairs of files of other programs, imported as two files of sentences and a report."""
+"""Import of pairs from tables, translation memories and other formats into two text files and a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROGRESS_INTERVAL = 1000
 
 
 class ImportedFiles(NamedTuple):
-    """The files that an import has written."""
+    """The files that an import has written; for text in one language, `source` and `target` are the same file."""
 
     source: Path
     target: Path
@@ -38,7 +38,8 @@ def import_corpus(files: Sequence[str], prefix: str, settings: Settings) -> None
     """Write the pairs of the files as `import_pairs` does, and log the `nmt init` command that uses them next.
 
     Raises:
-        InputError: as for `import_pairs`; the prefix or the format is wrong.
+        InputError: the prefix, the format or the separator is wrong, a file is not understood, no pair is found, or an
+            output exists already.
     """
     languages = settings.languages
     check_prefix(prefix, example=f"-o corpus for corpus.{languages.source}")
@@ -83,6 +84,8 @@ def _imported_paths(prefix: str, languages: tuple[str, str]) -> ImportedFiles:
 
 def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> ImportedFiles:
     """Write the pairs of the files as two files of sentences and a report: all three, or none.
+
+    Text in one language becomes one file and a report. The names of all files begin with `prefix` and a dot.
 
     Raises:
         InputError: a file is not understood, holds no pair, or an output exists already.
@@ -145,7 +148,10 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
 
 
 def _is_other_language(name: str, settings: Settings) -> bool:
-    """Return whether a file name names neither of two wanted languages, or, if one is wanted, another one instead."""
+    """Return whether a file is left out because of the language in its name.
+
+    In an import of two languages, its name must name one of them. In an import of one, it must not name another.
+    """
     if language_of_name(name, settings.languages) is not None:
         return False
     return not settings.is_single or any(is_language_name(part) for part in name.lower().split(".")[1:])
@@ -183,7 +189,8 @@ def imported_files(files: Sequence[str], prefix: str, languages: tuple[str, str]
     """Import files for another command and yield the files written; if the block fails, remove them.
 
     Raises:
-        InputError: as for `import_pairs`; its message names options of `nmt import` that settle a doubt.
+        InputError: as for `import_pairs`; if a file can be read in two ways, the message names the options of
+            `nmt import` that decide.
     """
     try:
         made = import_pairs(files, prefix, Settings(Languages(*languages)))

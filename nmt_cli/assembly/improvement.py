@@ -44,7 +44,7 @@ LINES_TO_JUDGE = 500
 MIN_LANGUAGE_PROBABILITY = 0.9
 """Probability of a language above which a line is taken to be in it."""
 MIN_LINES_TO_MEASURE = 200_000
-"""Lines in all trainings together from which on a short trial, to measure the machine, is worth its time."""
+"""Least number of lines, over all epochs of all trainings, for which a trial measures the speed of the machine."""
 
 
 def improve_model(
@@ -125,7 +125,10 @@ def _check_configuration(config: Config, directory: Path) -> None:
 
 
 def _check_reverse(config: Config, recipe: Recipe) -> None:
-    """Refuse a model in `--reverse` that cannot translate the text back, or that leaves other text without a use."""
+    """Refuse a model in `--reverse` that cannot translate the target text back, or that makes the source text useless.
+
+    Without such a model, warn if `training.init_from` cannot help to train the reverse direction.
+    """
     text, origin = config.data.monolingual, config.training.init_from
     languages = {language for _, language in config.data.monolingual_files("target")}
     back = tuple(one.reverse_direction for one in config.data.directions if one.target in languages)
@@ -197,7 +200,7 @@ def _line_counts(config: Config) -> LineCounts:
 
 
 def _sizes_of_stages(config: Config, recipe: Recipe, line_counts: LineCounts) -> dict[str, Any]:
-    """Return the sizes, by dotted key, for the pairs and the translated lines of one epoch.
+    """Return enlarged sizes, as settings by dotted key, for the pairs and the translated lines of an epoch together.
 
     Only sizes that `nmt init` chose for the pairs alone are enlarged; a size that the user chose is not among them. A
     run with `training.init_from` has the sizes of that run, so this is not for it.
@@ -255,7 +258,11 @@ def _execute_plan(
     tokenizers: Mapping[str, Tokenizer],
     workers: int | None,
 ) -> None:
-    """Run the stages that are not finished, and make the result. If there are tokenizers, measure the machine first."""
+    """Run the stages that are not finished, and make the directory of the new model.
+
+    `make_stages` returns all stages; it takes the line counts of the texts made so far. If `tokenizers` (by side) is
+    not empty, they are used to measure the speed of the machine first.
+    """
     stages = make_stages()
     if not records.plan_path.is_file():
         records.write_plan(config, recipe, stages)
@@ -276,13 +283,13 @@ def _execute_plan(
 
 
 def _direction_options(config: Config) -> tuple[str, ...]:
-    """Return the options that choose the first of several directions; none for one direction."""
+    """Return the command-line options that choose the first of several directions; empty if there is only one."""
     first, *others = config.data.directions
     return first.options if others else ()
 
 
 def _log_dev_scores(config: Config, chosen: Path) -> None:
-    """Log the dev score of the result, with that of the model from the pairs alone if there is one."""
+    """Log the dev score of the new model beside that of the model from the pairs alone; warn if it is not better."""
     now, before = best_checkpoint(chosen), baseline_checkpoint(config)
     if now is None:
         return

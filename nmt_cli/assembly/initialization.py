@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def first_model(
     experiment: Experiment, config: Config, target_counts: Tensor | None = None
 ) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
-    """Return the model with its first parameters, and the frozen rows of its embeddings.
+    """Return the model with its initial parameters, and the frozen rows of its embeddings.
 
     The parameters are drawn at random, or are pretrained vectors, or those of another run. With `target_counts`, which
-    a sampled softmax has, the output bias begins with the log frequencies of the pieces. The frozen rows are a
-    dictionary: for each file of pretrained vectors, one list of rows per side that uses the file.
+    a sampled softmax has, the output bias begins with the log frequencies of the pieces. The frozen rows are piece ids,
+    by path of the file of pretrained vectors: one list per side that uses the file. They are empty if none is frozen.
     """
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)

@@ -1,4 +1,4 @@
-"""The profiles of the languages of a model, learned from its training text and kept in the model directory."""
+"""Letter trigrams of a model's languages, learned from its training text and kept to detect the language of a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
-    """Return the profiles of all languages, from the first lines of the training text.
+    """Return the letter-trigram profile of each language by its code, from its first MAX_LINES training lines.
 
     Raises:
         InputError: a file of the training text is gone.
@@ -42,7 +42,7 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
 
 
 def write_language_profiles(experiment: Experiment, config: Config) -> None:
-    """Write the profiles into the model directory, unless it has them and the training has begun.
+    """Write the language profiles into the model directory, unless it has them and the training has begun.
 
     Raises:
         InputError: a file of the training text is gone.
@@ -54,7 +54,7 @@ def write_language_profiles(experiment: Experiment, config: Config) -> None:
 
 
 def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
-    """Return the profiles that a model directory keeps, or None.
+    """Return the language profiles in a model directory by language code, or None if it has no such file.
 
     Raises:
         ModelError: the file is damaged.

@@ -80,7 +80,7 @@ def _translate_lines(
 
 
 def _num_lines(file: str | None) -> int | None:
-    """Return the number of lines of a file for the progress bar; None without a bar or if it can be read only once."""
+    """Return the number of lines for the progress bar; None if no bar is shown or the file can be read only once."""
     if not sys.stderr.isatty() or file is None or is_standard_input(file) or is_special_file(file):
         return None
     with open_input(file, warns_of_format=False) as stream:
@@ -90,7 +90,7 @@ def _num_lines(file: str | None) -> int | None:
 def _write_lines(
     pool: LinePool, windows: Iterable[Sequence[bytes]], out: IO[bytes], total: int | None, *, is_typed: bool
 ) -> None:
-    """Write the translation of every line, a window at a time, and log the speed at the end.
+    """Write the translated lines in `windows` to `out`, show the progress, and log the speed at the end.
 
     `total` is the number of lines, if it is known. For lines that a person types there is no progress bar.
     """
@@ -119,7 +119,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
 def _windows_of_prefixes(
     path: str | None, shard_lines: range | None, file: str | None
 ) -> Iterator[WithPrefixes | None]:
-    """Yield a function that gives each window the prefixes of its lines, or None without a file of prefixes.
+    """Yield a function that adds to each window of lines the prefixes of their translations; None if `path` is None.
 
     Args:
         path: the file of prefixes, one for each line.

@@ -35,7 +35,8 @@ def line_work(
     """Return the loop that translates each `LineTask`; on a GPU, the worker process itself builds the translator.
 
     With `outputs` "lines", the output for a line is in the format of the task, as bytes. With "sentences", for a
-    document, it is the best translation of the sentence. If there are `fingerprints`, the models must have them.
+    document, it is the best translation of the sentence. `fingerprints` are the SHA-256 that the models must have, in
+    their order; if it is empty, nothing is compared.
 
     Raises:
         InputError: a model cannot be loaded, has another fingerprint than on the machine of the command, lacks an

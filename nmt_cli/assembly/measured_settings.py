@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from nmt_cli.training.trainer import Trainer
 
 THREADS_SECONDS = 2.0
-"""Seconds after which no further update is tried to choose the number of threads."""
+"""Seconds after which the trial that chooses the number of threads makes no further update."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of the environment by which a user sets the number of threads."""
 
 
 @dataclass(frozen=True)
 class MeasuredSettings:
-    """The precision and the threads that a run has chosen, as `measured.json` keeps them from the beginning."""
+    """The precision and the number of threads that a run has chosen, as in `measured.json`; None if not yet chosen."""
 
     configuration: str = ""
-    """Digest of the configuration for which they were chosen. Before the first checkpoint it may still change."""
+    """First 16 hexadecimal digits of the SHA-256 of the configuration for which they were chosen."""
     precision: str | None = None
     threads: int | None = None
 
@@ -81,7 +81,7 @@ class MeasuredSettings:
 def choose_precision(
     experiment: Experiment, config: Config, model: Seq2Seq, world: World, target_length: float
 ) -> bool:
-    """Return whether a training multiplies in bfloat16. The first process decides, and writes what it has measured."""
+    """Return whether a training multiplies in bfloat16. Rank 0 decides for all ranks, and stores a measured choice."""
 
     def decide() -> bool | None:
         if not world.is_primary:
@@ -153,7 +153,7 @@ def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, wor
 
 
 def can_choose_threads(training: TrainingConfig) -> bool:
-    """Return whether the user has left the number of threads open."""
+    """Return whether neither training.threads nor a variable of the environment sets the number of threads."""
     return training.threads is None and not any(os.environ.get(name) for name in THREAD_VARIABLES)
 
 

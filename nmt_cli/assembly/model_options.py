@@ -1,4 +1,4 @@
-"""The models that a command line names, or means by naming none, and how they are to be loaded."""
+"""The models of a command, which its options name or which are found by default, and how they are loaded."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ModelOptions:
     `can_translate_zero_shot`)."""
 
     def experiments(self) -> list[Experiment]:
-        """Return the models, as `named_models` does, each as the model of the direction that is asked for.
+        """Return the models that are named or found by default, each for the direction that is asked for.
 
         Raises:
-            InputError: as for `named_models`; a model has several directions and none is given, or it lacks the given
-                one.
+            InputError: no model is named or found; a model has several directions and none is given, or it lacks the
+                given one.
         """
         return [self._for_requested_direction(experiment) for experiment in named_models(self.directories)]
 
@@ -98,7 +98,7 @@ def can_translate_zero_shot(directions: Sequence[Direction], other: Direction) -
 
 
 def newest_finished(root: Path) -> Experiment | None:
-    """Return the run below `root` whose training ended last, or None."""
+    """Return the run in a subdirectory of `root` whose training finished last; None if none has finished."""
     candidates = []
     for index_path in root.glob("*/checkpoints/index.json"):
         experiment = Experiment(index_path.parent.parent)

@@ -150,7 +150,7 @@ def _stated_licence(corpora: Sequence[Corpus]) -> str | None:
 
 
 def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:
-    """Warn if `nmt clean` would drop more than from a clean corpus, and log the commands that clean and begin anew."""
+    """Warn if `nmt clean` would drop over MAX_CLEAN_SHARE per cent of a corpus, and log commands that clean first."""
     commands, files = [], []
     for corpus in corpora:
         files.append((corpus.source, corpus.target))

@@ -35,7 +35,7 @@ from nmt_cli.text.direction import Direction
 
 
 class _DirectionFiles(NamedTuple):
-    """The files of one direction, as an option names them."""
+    """A direction of translation and the files with its pairs, as one option `--direction` names them."""
 
     direction: Direction
     files: tuple[str, ...]
@@ -165,7 +165,11 @@ def _plan(
     paths: dict[str, list[list[Path]]],
     splits: Sequence[SplitCounts],
 ) -> DataPlan:
-    """Return the plan of the configuration: each text in its direction and, if `directions` has it, the reverse one."""
+    """Return the corpora and pair counts for the configuration.
+
+    Each text is used in its own direction and, if `directions` has it, in the reverse one. `paths` has the files by
+    part (train or dev), text and side.
+    """
     by_part: dict[str, list[Corpus]] = {}
     for part, of_part in paths.items():
         files = [Corpus(str(source), str(target)) for source, target in of_part]

@@ -1,4 +1,4 @@
-"""The profile of the writing of a training text: learned, kept with the model, and opened for translation."""
+"""The characters, word forms and number formats of a training text, kept with the model to normalize its input."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def write_text_profile(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the training text of each direction, unless the model has it and the training has begun."""
+    """Write the `TextProfile` of the source text of each direction, unless the training has begun with one."""
     for one in experiment.of_each_direction(config):
         _write_text_profile(one, config.for_direction(one.direction) if one.direction else config)
 
 
 def _write_text_profile(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the training text of one direction, unless it is there and the training has begun."""
+    """Write the `TextProfile` of the source text of one direction, unless the training has begun with one."""
     from nmt_cli.data.tokenizer import without_symbols
 
     if experiment.profile_path.exists() and experiment.has_begun:
         return
 
     def sources() -> Iterator[str]:
-        """Return an iterator over the source lines without symbols, whose letters and digits are no text."""
+        """Return an iterator over the source lines without `tokenizer.symbols`, whose letters are no text."""
         return without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
 
     profile = TextProfile.of(sources(), config.data.direction.source)
@@ -55,7 +55,7 @@ def training_lines(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def open_normalizer(experiment: Experiment, decoding: DecodingConfig) -> Normalizer:
-    """Return the normalizer that adapts lines to the writing of a model's training text; it does nothing if not wanted.
+    """Return the normalizer of a model's input; without `decoding.normalize_input` it leaves lines as they are.
 
     Raises:
         ModelError: the profile that the model keeps is damaged.

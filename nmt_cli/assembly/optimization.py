@@ -33,7 +33,7 @@ def build_accumulator(
 ) -> GradientAccumulator:
     """Return the accumulator of the gradients of an update.
 
-    `target_counts`, the counts of the target pieces from `PairStore`, make the softmax a sampled one.
+    With `target_counts`, the counts of the target pieces (V) from `PairStore`, the softmax is a sampled one.
     """
     training = config.training
     loss = TranslationLoss(

@@ -50,7 +50,8 @@ def learn_shortlist(
     piece the `likely` ones that the attention of the model links to it most often.
 
     Raises:
-        InputError: as for `write_log_probs`; the model has no attention, or no pair has text.
+        InputError: an input or the model cannot be read, the inputs differ in length, the output is one of them, no
+            pair has text, or the model has no attention.
     """
     (experiment,) = models.experiments()
     refuse_standard_input_twice([source, target])

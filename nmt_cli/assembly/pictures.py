@@ -119,7 +119,7 @@ def plot_lengths(
         hypotheses: a file of translations for each system, as FILE or `NAME=FILE`.
         output: the picture.
         edges: the longest length of each group in source words, with commas between.
-        tokenize: the tokenizer of BLEU; None means the one of the metric.
+        tokenize: the tokenizer of BLEU; None means sacreBLEU's default, 13a.
 
     Raises:
         InputError: a file cannot be read, two systems have one name, or an option is wrong.
@@ -154,8 +154,8 @@ def plot_lengths(
 def pictures_of(
     translator: Translator, lines: Sequence[str], targets: Sequence[str] | None, untranslated: list[int]
 ) -> Iterator[AttentionPicture]:
-    """Yield a picture for each line with text on both sides; add the numbers of lines with an empty translation to
-    `untranslated`.
+    """Yield a picture for each line with text on both sides; add the numbers, from 1, of lines with an empty
+    translation to `untranslated`.
 
     Raises:
         InputError: all translations are empty.
@@ -221,7 +221,7 @@ def _length_buckets(
 
 
 def _shown_candidate(translator: Translator, candidate: Candidate, beam: int) -> Shown:
-    """Return a candidate of the search as the page shows it."""
+    """Return a candidate of a search step as the page shows it; `beam` is the index of the prefix that it extends."""
     tokenizer = translator.tokenizers[1]
     return Shown(
         text=tokenizer.pieces([candidate.piece])[0],

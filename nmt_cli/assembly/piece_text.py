@@ -35,7 +35,7 @@ def write_decoded_text(file: str | None, output: Path | None, model_dir: Path | 
     """Write the text of each line of pieces, and warn of words that are no pieces of the vocabulary.
 
     Raises:
-        InputError: as for `write_pieces`.
+        InputError: there is no such side or model, or the output is the input or a part of the model.
     """
     model, num_foreign = named_model(model_dir), 0
     tokenizer = _tokenizer_of(model, side)
@@ -65,7 +65,7 @@ def _tokenizer_of(model: Path, side: str) -> Tokenizer:
 
 
 def _rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
-    """Write every line as changed by `change`; a long line is cut into segments that begin with `mark`."""
+    """Write each line as `change` returns it; a long line is cut before some `mark`s, and changed part by part."""
     refuse_overwriting(output, [file], [Experiment(model)])
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:

@@ -76,7 +76,7 @@ class ModelSize:
     memory: TrainingMemory
     vocab_sizes: tuple[int, int]
     longest: int
-    """Number of pieces of the longest pair in training, from which the memory is computed."""
+    """Number of pieces of the longest source or target of the training pairs, for which the memory is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
 
 
 def check_all(given: Config, effective: Config) -> CheckResult:
-    """Return the check of a configuration: `given` is as written, and `effective` is the same with absolute paths."""
+    """Return the result of all checks of a configuration: `given` is as written, `effective` has absolute paths."""
     experiment = Experiment(Path(effective.model_dir))
     problems = problems_of(
         partial(check_inputs, experiment, given),
@@ -240,7 +240,7 @@ def _model_size(config: Config, pieces: LengthUnit, reports: list[CorpusReport])
 
 
 def _part(name: str) -> str:
-    """Return the part of the model to which a parameter belongs."""
+    """Return the part of the model, such as encoder or output, to which the parameter of this name belongs."""
     if "attention." in name:
         return "attention"
     first = name.partition(".")[0]
@@ -265,7 +265,7 @@ LABELS = {
     "missing_words": "links to missing words",
 }
 SHOWN_FOR_TRAINING = {"too_long": True, "overlap": False, "dev_overlap": False}
-"""Findings that only training corpora have (True), or only held-out ones."""
+"""Findings that the report shows for training corpora only (True), or for dev and test sets only (False)."""
 HIDDEN_IF_ZERO = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
 """Findings that are shown only if their count is not zero, because they are rare."""
 _INDENT = " " * 21

@@ -64,7 +64,7 @@ def check_same_directory(experiment: Experiment, world: World) -> None:
 
 
 def check_same_step(experiment: Experiment, step: int, world: World) -> None:
-    """Refuse a process that resumes from another checkpoint than the first: a file system may show one late."""
+    """Refuse a process that resumes at another update than rank 0, because its file system shows new files late."""
     first, *others = world.all_gather(step)
     for rank, other in enumerate(others, start=1):
         if other != first:

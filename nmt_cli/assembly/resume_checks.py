@@ -265,7 +265,9 @@ def _digest(path: str) -> str:
 
 
 def check_unchanged(experiment: Experiment, config: Config) -> None:
-    """Refuse other files than the training began with, as `check_same_text` does, but without the frozen rows.
+    """Refuse a training or dev file that has changed since the training began.
+
+    Nothing is compared if the training has finished, has no checkpoint yet, or a file is missing.
 
     Raises:
         InputError: a file of the text or the dev set has changed.

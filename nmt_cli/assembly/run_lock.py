@@ -1,4 +1,4 @@
-"""The lock on a model directory, which one training holds, and the restoring of the directory after a refused one."""
+"""The lock that a training holds on its model directory, and the restoring of the directory if it is refused."""
 
 from __future__ import annotations
 

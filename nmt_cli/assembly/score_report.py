@@ -35,7 +35,7 @@ def print_scores(
         baseline: a file of other translations, to compare with by paired bootstrap resampling, or None.
         source: a file of source text, to score sentences also in groups by their number of source words, or None.
         lowercase: BLEU ignores case.
-        tokenize: the tokenizer of BLEU; None means the one of the metric.
+        tokenize: the tokenizer of BLEU; None means sacreBLEU's default, 13a.
         as_json: print a JSON object, with scores that are not rounded.
 
     Raises:

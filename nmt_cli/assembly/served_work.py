@@ -18,8 +18,8 @@ from nmt_cli.translation.translator import Translator
 def served_work(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> TaskLoop:
     """Return the loop that translates each `SentenceTask`; on a GPU the worker process itself builds the translators.
 
-    Each of the `models` is a list of its directions. A task names its translator by a number that counts the directions
-    of all models in order. The loop's `reloaded` takes the index of the model to load again.
+    Each of the `models` is a list of its directions. A task names its translator by an index, from 0, into the
+    directions of all models in order. The loop's `reloaded` takes the index of the model to load again.
 
     Raises:
         InputError: a model cannot be loaded.

@@ -183,7 +183,7 @@ def _direction(experiment: Experiment, engine: Engine) -> Direction:
 def _watched(
     search: TranslationBackend, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str
 ) -> WatchedModel:
-    """Return the means to notice and to load newer checkpoints of a model.
+    """Return an object by which a `Watcher` notices newer checkpoints of a model and has them loaded.
 
     `number` is its index among the models, `model` its directions and the `_model_version` text of what is loaded.
     """
@@ -194,7 +194,7 @@ def _watched(
 
 
 def _reload(search: TranslationBackend, number: int, directions: Sequence[Experiment]) -> None:
-    """Have the workers load a model as it is now.
+    """Have the workers load model `number` anew from its directory.
 
     Raises:
         InputError: the model no longer has a direction that the server offers.
@@ -208,9 +208,10 @@ def _reload(search: TranslationBackend, number: int, directions: Sequence[Experi
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
-    """Return the profiles of a model's languages by code; for an older model without them, from its training text.
+    """Return the letter-trigram profiles of a model's languages by code.
 
-    If that text is gone, warn and return none.
+    An older model has no file of them, so they are learned from its training text. If that is gone too, warn and return
+    an empty mapping.
     """
     kept = read_profiles(experiment)
     if kept is not None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 """Seconds after which no further update is measured. Before that, finding the size of the batch takes about as long."""
 INITIAL_BATCH_SIZE = 8
-"""Number of pairs in the first batch."""
+"""Number of pairs in the first batch that is tried."""
 GROWTH = 4
 """Factor by which the number of pairs grows from one batch to the next."""
 FREQUENT_SHARE = 1 / 3

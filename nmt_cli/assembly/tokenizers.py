@@ -141,7 +141,10 @@ def _write(path: Path, tokenizer: Tokenizer) -> None:
 
 
 def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
-    """Yield the lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
+    """Yield the lines of the given sides (0 source, 1 target) of the training corpora.
+
+    If there are more than `tokenizer.max_training_lines`, only every k-th pair is taken, at even distances.
+    """
     corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     limit = config.tokenizer.max_training_lines
     stride = -(-sum(map(count_pairs, corpora)) * len(columns) // limit)

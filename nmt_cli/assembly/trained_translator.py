@@ -65,7 +65,7 @@ def open_directions(experiments: Sequence[Experiment], **loading_options: Any) -
     `ModelOptions.loading_options`.
 
     Raises:
-        InputError: as for `open_translator`.
+        InputError: there is no such model, checkpoint or device, or a calibration is damaged.
     """
     loaded = _load_models(experiments[:1], **loading_options, shortlist=None, in_memory=True)
     return [

@@ -29,7 +29,7 @@ def open_pool(
     models: ModelOptions,
     decoding: DecodingOverrides,
 ) -> Iterator[LinePool]:
-    """Yield a pool of workers, of which one has loaded its model; the outputs for a line are as `line_work` says.
+    """Yield a pool of workers that translate, one of which has loaded the models; `outputs` is as in `line_work`.
 
     Raises:
         InputError: as for `line_work`.
@@ -51,9 +51,9 @@ def worker_builder(
     decoding: DecodingOverrides,
     fingerprints: Sequence[str] = (),
 ) -> Builder:
-    """Return a function that loads the models in a worker process; the arguments are those of `line_work`.
+    """Return a function that a worker process calls to load the models; the arguments are those of `line_work`.
 
-    The launcher sets the number of threads of a worker, so that of `models` is dropped.
+    `models.threads` is ignored, because the launcher sets the number of threads of a worker.
     """
     own = replace(models, threads=None)
     return partial(
@@ -79,7 +79,7 @@ def started_pool(launcher: Launcher, workers: int) -> Iterator[LinePool]:
 
 @contextmanager
 def _with_readable_glossary(task: TranslationTask) -> Iterator[TranslationTask]:
-    """Yield the task; a glossary from standard input or a pipe is copied to a file that the workers can read."""
+    """Yield the task with a glossary that workers can read: one from standard input or a pipe is copied to a file."""
     if task.glossary is None or not (is_standard_input(task.glossary) or is_special_file(task.glossary)):
         yield task
         return

@@ -39,7 +39,7 @@ def align_pairs(
         output: the file to write; None is standard output.
         models: the models, whose attention is averaged.
         format_: pharaoh (links) or jsonl (words, links and weights).
-        level: whether words or pieces are linked.
+        level: word or piece, the units that are linked.
         gold: a file of sure and possible links between the words of each pair, or None.
 
     Raises:

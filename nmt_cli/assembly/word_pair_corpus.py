@@ -1,4 +1,4 @@
-"""The word pairs of a training text, learned and kept with the model as a further corpus."""
+"""Pairs of a word and its translation, learned from the training text and kept with the model as a further corpus."""
 
 from __future__ import annotations
 

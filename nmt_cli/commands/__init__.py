@@ -52,7 +52,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "card": card,
     "export": export,
 }
-"""The commands, in the order in which help lists them: the way of a project."""
+"""The commands by name, in the order of `nmt --help`, which follows the steps of a project."""
 
 GROUPS = {"plot": plot}
-"""Commands that have commands of their own."""
+"""Commands with subcommands, by name: `nmt plot` has `nmt plot curves` and others."""

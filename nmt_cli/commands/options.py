@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read the same everywhere, and the way to find a misspelt one."""
+"""Options that several commands share, so that they read the same everywhere, and suggestions for misspelt ones."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ Overrides = Annotated[
 
 
 def _directories(several: str = "") -> Any:
-    """Return the option that names model directories, and says what several of them do."""
+    """Return the option `--model`; `several` is the part of its help that says what several directories do."""
     return typer.Option(
         "--model", "-m", metavar="DIR",
         help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run in "
@@ -237,7 +237,7 @@ def output_file(name: str) -> Path:
     """Return the path of a file to write.
 
     Raises:
-        InputError: the name ends like a directory's.
+        InputError: the name ends in a slash, so it is that of a directory.
     """
     if name.endswith("/"):
         raise InputError(f"-o {name}: names a directory; give the name of a file")
@@ -253,7 +253,7 @@ OutputFile = Annotated[
 ]  # fmt: skip
 
 FORMER_NAMES = {"--set": "--only"}
-"""Options under the names that they had: `nmt evaluate --set NAME` chose a test set."""
+"""Present name of an option by its former one: `nmt evaluate --set NAME` once chose a test set."""
 
 
 class Command(TyperCommand):
@@ -270,7 +270,7 @@ class Command(TyperCommand):
                 formatter.write_dl(records)
 
     def groups(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        """Return the arguments and each group of options, with the help of each, if there are any."""
+        """Return the arguments and options by the heading of their group: pairs of a name and its help text."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             is_argument = parameter.param_type_name == "argument"
@@ -281,7 +281,7 @@ class Command(TyperCommand):
         return {name: records for name, records in groups.items() if records}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments as typer does."""
+        """Parse the arguments as typer does, warn of repeated options, and add suggestions to error messages."""
         try:
             if not ctx.resilient_parsing:
                 self._warn_of_repeats(ctx, args)

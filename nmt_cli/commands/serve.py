@@ -118,6 +118,6 @@ def serve(
 
 
 def _need_libraries() -> None:
-    """Refuse to begin without the extra `serve`, before anything that imports its libraries is loaded."""
+    """Raise `InputError` if libraries of the extra `serve` are not installed, before anything imports them."""
     if any(find_spec(name) is None for name in ("starlette", "python_multipart", "h11", "sentencex")):
         raise InputError("nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'")

@@ -44,7 +44,7 @@ class Calibration:
     lines: LogisticRegression
     origin: Origin
     quality: Mapping[str, float] = field(default_factory=dict)
-    """Measures on the text of the calibration, cross-validated."""
+    """Cross-validated measures of words: number `words`, share `correct`, `area_under_roc`, `calibration_error`."""
 
     def word_confidence(self, features: FloatArray) -> tuple[float, ...]:
         """Return the probability that each word is correct, from `word_features` (words, features)."""
@@ -55,7 +55,7 @@ class Calibration:
 
         `log_prob` is the log-probability of the line, in nats. The result is never above that of the worst word: the
         regression of few lines may not hold for a line that a glossary or a prefix has made improbable. It is 0 for a
-        line without words, which is wrong, because its source has words.
+        line without words: an empty translation is wrong, because its source has words.
         """
         if not word_confidence:
             return 0.0
@@ -63,7 +63,7 @@ class Calibration:
         return min(float(self.lines.probabilities(features, features[:, 0])[0]), *word_confidence)
 
     def summary(self) -> str:
-        """Return one line about the cross-validated quality."""
+        """Return `quality` as one line of text for users."""
         quality = self.quality
         return (
             f"{quality['words']:,.0f} words, {quality['correct']:.1%} correct; area under the ROC curve "
@@ -85,7 +85,7 @@ class Calibration:
 
     @classmethod
     def read(cls, path: Path) -> Calibration:
-        """Read a calibration, and check all values, as the file may come from a stranger.
+        """Return the calibration in a JSON file. All values are checked, because the file may come from a stranger.
 
         Raises:
             ModelError: the file is damaged, or of another version.

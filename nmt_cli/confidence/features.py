@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 MIN_LOG_PROB = -20.0
 """Lower bound to which log-probabilities are raised, so that one piece cannot decide everything."""
 MIN_COVERAGE = 0.3
-"""Attention, summed over all steps, from which on a source piece counts as translated."""
+"""Attention on a source piece, summed over all target pieces, from which on the piece counts as translated."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "probability": ("log_prob", "prob", "lowest_log_prob", "lowest_prob"),
@@ -93,7 +93,7 @@ def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> li
 
 
 def _line_columns(predicted: Predictions, log_probs_T: FloatArray, num_words: int) -> list[FloatArray]:
-    """Return columns (W) of the features that all words of a line share, and of each word's place, from 0 to 1."""
+    """Return the columns (W) of the group `line`: seven that all words share, and each word's place, in [0, 1)."""
     num_target, num_source = predicted.weights_TS.shape
     attended_S = predicted.weights_TS[:, :-1].sum(axis=0)
     shared = (

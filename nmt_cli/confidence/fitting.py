@@ -92,7 +92,7 @@ def _features_of_line(words: LogisticRegression, line: LabelledLine) -> FloatArr
 
 
 def _cross_validate(lines: Sequence[LabelledLine], origin: Origin) -> dict[str, float]:
-    """Return the quality by five-fold cross-validation: a calibration fitted to the other lines judges each fifth."""
+    """Return `Calibration.quality` by cross-validation: a calibration fitted to the other lines judges each fifth."""
     word_confidence: list[float] = []
     labels: list[bool] = []
     for fold in range(FOLDS):

@@ -22,7 +22,7 @@ class _PlacedWord(str):
 
 
 def correct_words(hypothesis: str, reference: str) -> list[bool]:
-    """Return whether TER's alignment matches each white-space word of a hypothesis with a word of the reference.
+    """Return for each white-space word of a hypothesis True if TER's alignment finds it correct.
 
     TER (Snover et al., 2006) shifts runs of words until no shift saves an edit, and then takes the edit distance. A
     word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 PENALTY = 10.0
-"""Strength of the penalty on the weights of standardised features, as if ten lines spoke for small weights."""
+"""Factor of half the sum of squared weights of standardised features, which is added to the negative log-likelihood."""
 MAX_STEPS = 100
 
 

@@ -1,1 +1,1 @@
-"""The types of a configuration, and the way from YAML to them."""
+"""The configuration: its types, and the functions that read them from YAML and write them."""

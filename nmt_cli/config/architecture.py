@@ -7,7 +7,10 @@ from nmt_cli.system.console import format_count
 
 
 def architecture(model: ModelConfig) -> dict[str, str]:
-    """Return a line for each part of a model, with all that changes what it computes. Dropout is left to training."""
+    """Return a text for each part of a model, by the name of the part, with the settings that change its results.
+
+    Dropout is left out, because it acts only in training.
+    """
     encoder, decoder = model.encoder, model.decoder
     readout_size = f"{model.readout_size:,} units"
     return {

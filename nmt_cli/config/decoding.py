@@ -1,4 +1,4 @@
-"""Options of a translation: one value, which goes unchanged from the command down to the search."""
+"""Options of a translation, in one object that is passed unchanged from the command down to the search."""
 
 from __future__ import annotations
 
@@ -35,27 +35,29 @@ class DecodingConfig(Section):
 
 
 class DecodingOptions(DecodingConfig):
-    """The decoding defaults of a model, and what one command asks for beside them."""
+    """The options of one translation: the model's decoding defaults, and what only a command or request sets."""
 
     n_best: int = 1
-    """Translations of each line."""
+    """Number of translations to return for each line."""
     with_alignment: bool = False
-    """Attention weights are kept."""
+    """True keeps the attention weights of each translation, as its word alignment."""
     copy_unknown: bool = False
-    """Unknown words are copied from the source word with the most attention. This needs `with_alignment`."""
+    """True replaces each unknown word by the source word with the most attention. This needs `with_alignment`."""
     keep_markup: bool = False
-    """Tags and placeholders are carried across. This needs `with_alignment`, whose words are those without tags."""
+    """True carries tags and placeholders into the translation. This needs `with_alignment`, which counts words without
+    tags."""
     glossary_weight: float | None = None
     """None: the translation must contain the terms of a glossary. A number is added to the log-probability of their
     pieces, and the model may choose other words."""
     sampling_temperature: float | None = None
-    """None searches. A number draws hypotheses from the model, `n_best` for each line."""
+    """None: beam search. A number: draw `n_best` translations for each line at random, with this softmax
+    temperature."""
     seed: int = 1
-    """Seed of the drawn hypotheses."""
+    """Seed of the random draws."""
 
     @classmethod
     def of(cls, decoding: DecodingConfig, **requested: Any) -> Self:
-        """Return the defaults of a model, with the values that were requested (those that are not None) in their place.
+        """Return the model's defaults, overridden by the `requested` options that are not None.
 
         The caller has checked the ranges of requested values.
         """

@@ -22,7 +22,7 @@ _PLAIN_WORDS = {
 
 
 def explain(problem: Any) -> str:
-    """Return one pydantic problem as `key: what is wrong, and what to do`."""
+    """Return an entry of pydantic's `ValidationError.errors()` as `key: what is wrong, and what to do`."""
     location = problem["loc"]
     key = ".".join(map(str, location))
     kind = problem["type"]
@@ -56,7 +56,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _pattern_message(pattern: str, schema: Any) -> str | None:
-    """Return the words that stand beside a pattern in a JSON Schema."""
+    """Return the error message that a JSON Schema has beside a regular expression; None if it lacks the expression."""
     if isinstance(schema, dict) and schema.get("pattern") == pattern:
         return str(schema[PATTERN_MESSAGE_KEY])
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
@@ -64,7 +64,7 @@ def _pattern_message(pattern: str, schema: Any) -> str | None:
 
 
 def _suggestion(location: Sequence[str | int]) -> str:
-    """Return `; did you mean ...?` for a misspelt key, or where a key of this name really belongs."""
+    """Return the end of the message about an unknown key: the most similar key, or a hint to `nmt schema`."""
     wrong = str(location[-1])
     section = _section_at(location[:-1])
     near = difflib.get_close_matches(wrong, list(section.model_fields) if section else [], n=1, cutoff=0.6)
@@ -86,7 +86,7 @@ def _section_at(location: Sequence[str | int]) -> type[BaseModel] | None:
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the section class inside an annotation such as `tuple[TestSet, ...]` or `TextPair | None`."""
+    """Return the section class in an annotation such as `tuple[TestSet, ...]`, or None if there is none."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for part in typing.get_args(annotation) if (found := _section_in(part))), None)

@@ -34,10 +34,11 @@ def load_config(
 ) -> Config:
     """Return the configuration in `path` (`-` is standard input) with `--set KEY=VALUE` overrides applied.
 
-    A key that does nothing any more is warned of, but not in a configuration that a run has stored.
+    Warn of keys that no longer have an effect, except if `is_stored`: a run has stored this configuration.
 
-    The `ConfigError` for a wrong one lists every problem, also the `InputError` that `check_files` raises for what is
-    left without the wrong keys. A right configuration is not given to `check_files`.
+    If anything is wrong, raise one `ConfigError` that lists every problem. Then `check_files` is called too, with the
+    configuration without its wrong keys, and its `InputError` is added to the list. It is not called for a right
+    configuration.
     """
     origin = "standard input" if path == STANDARD_INPUT else str(path)
     values = parse_yaml(_read(path), origin)
@@ -65,7 +66,7 @@ def load_config(
 
 
 def validate(values: Mapping[str, Any], origin: str) -> Config:
-    """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
+    """Return the configuration with these values, or raise `ConfigError` with a line for each problem."""
     config, problems = _config_and_problems(values, origin)
     if config is None or problems:
         raise ConfigError("\n".join(problems))
@@ -73,7 +74,10 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
 
 
 def _config_and_problems(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
-    """Return the configuration without its wrong keys, as far as that is possible, and a line for each problem."""
+    """Return the configuration without its wrong keys, and a line for each problem.
+
+    The configuration is None if it is not valid without these keys either.
+    """
     try:
         values = _without_removed_keys(values)
         _rename(values, origin)
@@ -113,7 +117,10 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename(values: dict[str, Any], origin: str) -> list[str]:
-    """Rename keys of earlier versions, and return a problem for each that is given by both names."""
+    """Rename keys of earlier versions in `values`, and return a message for each conflict.
+
+    A conflict is a key that has different values under its old and its new name.
+    """
     problems = []
     for (*sections, old), new in RENAMED_KEYS.items():
         section = _section(values, sections)
@@ -127,14 +134,14 @@ def _rename(values: dict[str, Any], origin: str) -> list[str]:
 
 
 def _section(values: Any, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return the section to which some keys lead, or None where there is none."""
+    """Return the section at a path of keys, such as `model`, `encoder`; None if there is none."""
     for name in names:
         values = values.get(name) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else None
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[list[Any], Config | None]:
-    """Return the problems of an error and those that it hides, and the configuration without the wrong keys.
+    """Return the problems of an error and those that it hides, and the configuration without the wrong keys, or None.
 
     pydantic compares keys with each other only where each is right. So the wrong keys are left out, needed ones get a
     stand-in, and the rest is looked at again. Problems that come from leaving a key out are not reported.
@@ -162,7 +169,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
 
 
 def _errors(error: ValidationError) -> list[Any]:
-    """Return the problems of an error, whose places have the keys and numbers of the configuration alone."""
+    """Return `error.errors()`, with the `loc` of each reduced to keys and list indices of the configuration."""
     return [
         {**problem, "loc": tuple(part for part in problem["loc"] if part not in FORMS)} for problem in error.errors()
     ]
@@ -193,15 +200,15 @@ def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: s
 
 
 def _lines(problem: Any) -> list[str]:
-    """Return the lines of the message about a problem."""
+    """Return the message about a problem as lines: those of `explain`, or a selection that is stored in the problem."""
     lines: list[str] = problem.get("lines") or explain(problem).split("\n")
     return lines
 
 
 def _keys_of(problem: Any) -> tuple[list[_Location], list[_Location]]:
-    """Return the key that is wrong, or those that do not agree, and the others that the message names.
+    """Return the locations of the keys that are wrong or do not agree, and of the other keys in the message.
 
-    A section's own errors begin with the keys that do not agree.
+    Each line of the message of a section's own check begins with such a key.
     """
     if problem["type"] != "value_error":
         return [problem["loc"]], []
@@ -225,9 +232,9 @@ def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
 
 
 def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
-    """Put a stand-in where a needed key is missing: a name that nothing else has, or of two files the other one.
+    """Set a missing key that is needed to a stand-in value; return False if none is known.
 
-    False where no stand-in is known.
+    A name gets a value that nothing else has. Of the two files `source` and `target`, the missing one gets the other.
     """
     *sections, key = location
     section = _section_at(values, sections)
@@ -241,7 +248,7 @@ def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
 
 
 def _section_at(values: Any, sections: Sequence[str | int]) -> dict[str | int, Any] | None:
-    """Return the section with these keys and numbers above it, if there is one."""
+    """Return the section at this path of keys and list indices; None if there is none."""
     for part in sections:
         try:
             values = values[part]
@@ -256,24 +263,24 @@ def dump_config(config: Config) -> str:
 
 
 def with_absolute_paths(config: Config) -> Config:
-    """Return the same configuration, independent of the current directory."""
+    """Return the same configuration with absolute paths, so that it does not depend on the current directory."""
     return validate(make_paths_absolute(config.model_dump(mode="json"), config), "configuration")
 
 
 def differing_keys(one: Config, other: Config) -> list[str]:
-    """Return the dotted keys whose values differ."""
+    """Return the dotted keys, such as `training.max_steps`, whose values differ between two configurations."""
     return differing_json_keys(one.model_dump(mode="json"), other.model_dump(mode="json"))
 
 
 def differing_json_keys(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Return the `differing_keys` of two configurations as JSON holds them."""
+    """Return the dotted keys whose values differ between two configurations, which are given as parsed JSON."""
 
     first, second = flat_values(one), flat_values(other)
     return [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
 
 
 def flat_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of all sections by dotted key; a list is one value."""
+    """Return the values of all nested sections by dotted key, such as `training.max_steps`; a list is one value."""
 
     def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -286,7 +293,7 @@ def flat_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_schema() -> str:
-    """Return the JSON Schema of the configuration, for completion and checking in editors."""
+    """Return the text of the configuration's JSON Schema, for completion and checking in editors."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
@@ -312,7 +319,10 @@ def _read(path: Path) -> str:
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
-    """Put one `KEY=VALUE` into the nested values; lists are addressed by number, `data.test.0.name`."""
+    """Set the key of one `KEY=VALUE` in the nested values, or raise `ConfigError` if that is impossible.
+
+    An entry of a list is named by its index from 0, as in `data.test.0.name`.
+    """
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: must be KEY=VALUE, such as training.max_steps=100")
@@ -334,7 +344,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def _key_in(place: Any, name: str, override: str) -> str | int:
-    """Return the key of a section, or the number of an entry in a list."""
+    """Return `name` for a section, or the index that it names in a list; raise `ConfigError` if it leads nowhere."""
     if isinstance(place, dict):
         return name
     if not isinstance(place, list):

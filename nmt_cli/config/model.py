@@ -156,7 +156,7 @@ class ModelConfig(Section):
 
     @property
     def initial_state(self) -> str:
-        """`decoder.initial_state`, or what `auto` stands for."""
+        """The value of `decoder.initial_state`, with `auto` replaced by `backward`, `final` or `mean`."""
         decoder, encoder = self.decoder, self.encoder
         if decoder.initial_state != "auto":
             return decoder.initial_state
@@ -167,7 +167,7 @@ class ModelConfig(Section):
 
     @property
     def readout(self) -> str:
-        """`decoder.readout`, or what `auto` stands for. `luong` has a readout of its own and asks for none."""
+        """The value of `decoder.readout`, with `auto` replaced by `maxout` or `tanh`; `luong` does not use it."""
         if self.decoder.readout != "auto":
             return self.decoder.readout
         return "maxout" if self.decoder.recurrence == "bahdanau" else "tanh"

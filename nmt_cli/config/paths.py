@@ -13,10 +13,10 @@ from nmt_cli.config.section import PathKind, Section
 
 
 class NamedPath(NamedTuple):
-    """A path that a configuration names."""
+    """A path that a configuration has as a value, with its key."""
 
     location: tuple[str | int, ...]
-    """The names of the keys that lead to it, and numbers of entries in lists."""
+    """The keys and list indices (from 0) that lead to the path."""
     path: str
     kind: PathKind
 
@@ -27,7 +27,7 @@ class NamedPath(NamedTuple):
 
 
 def paths_in(section: Section) -> Iterator[NamedPath]:
-    """Yield every path that the keys of a configuration, or of a section of it, name."""
+    """Yield every path that is a value in a configuration or in one section, with its key."""
     for name, field in type(section).model_fields.items():
         yield from _paths_of(getattr(section, name), (name,), kind_of(field))
 
@@ -44,20 +44,20 @@ def _paths_of(value: Any, location: tuple[str | int, ...], kind: PathKind | None
 
 
 def kind_of(field: FieldInfo) -> PathKind | None:
-    """Return the kind of path, file or directory, that the values of a key are; None for any other key."""
+    """Return the kind of path, file or directory, that a key takes; None if it does not take a path."""
     marks = [*field.metadata, *_metadata_within(field.annotation)]
     return next((mark for mark in marks if isinstance(mark, PathKind)), None)
 
 
 def _metadata_within(annotation: Any) -> Iterator[Any]:
-    """Yield the marks of a type and of its parts, as in `DataPath | None` and `tuple[DataPath, ...]`."""
+    """Yield the `Annotated` metadata of a type and its parts, as in `DataPath | None` and `tuple[DataPath, ...]`."""
     yield from getattr(annotation, "__metadata__", ())
     for part in typing.get_args(annotation):
         yield from _metadata_within(part)
 
 
 def make_paths_absolute(values: dict[str, Any], section: Section) -> dict[str, Any]:
-    """Return what `section.model_dump(mode="json")` gave, changed in place, with absolute paths."""
+    """Make the paths in `values` absolute in place, and return it; it comes from `section.model_dump(mode="json")`."""
     for (*parents, last), path, _ in paths_in(section):
         place: Any = values
         for name in parents:

@@ -1,6 +1,6 @@
-"""The configuration: frozen, typed, documented. Unknown keys are refused; `nmt schema` prints it all.
+"""The configuration as frozen, typed sections. Unknown keys are refused; `nmt schema` prints all keys.
 
-The model, the search, the training, the translation and the server take plain keyword arguments instead of these.
+The model, the search, the training, the translation and the server take plain keyword arguments instead of sections.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from nmt_cli.text.direction import Direction, format_directions
 from nmt_cli.text.language_codes import bleu_tokenizer
 
 ONE, SEVERAL, WITH_LANGUAGE = FORMS = "(one)", "(several)", "(with a language)"
-"""Names of the forms of keys that have more than one, which pydantic puts into the places of its errors."""
+"""Tags of the alternative forms of a value, such as one file or several. They appear in the `loc` of pydantic's
+errors."""
 
 
 class TextPair(Section):
@@ -90,7 +91,7 @@ class MonolingualText(Section):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All files."""
+        """The paths of all files, first those in the target language."""
         return tuple(one if isinstance(one, str) else one.text for one in (*self.target, *self.source))
 
     @model_validator(mode="after")
@@ -104,7 +105,7 @@ class MonolingualText(Section):
 
 
 MAX_LICENCE = 200
-"""Characters of the name of a licence."""
+"""Most characters of the name of a licence."""
 
 
 class DataConfig(Section):
@@ -187,7 +188,10 @@ class DataConfig(Section):
         return self
 
     def _problems_of_directions(self, named: Sequence[tuple[str, TextPair]]) -> list[str]:
-        """Return what is wrong with the directions of the texts, whose keys stand beside them."""
+        """Return a message for each text whose direction is not trained, and for each direction that is wrong.
+
+        `named` has the key of each text and the text.
+        """
         directions = self.directions
         problems = [
             f"{key}: no training corpus has its direction, {self.direction_of(text)}; the directions are "
@@ -207,7 +211,7 @@ class DataConfig(Section):
         return problems
 
     def _problems_of_monolingual_text(self) -> list[str]:
-        """Return what is wrong with the languages of the text in one language."""
+        """Return a message for each monolingual file whose language is missing or is not trained."""
         problems = []
         for side in ("source", "target") if self.monolingual is not None else ():
             known = self._languages_of(side)
@@ -227,7 +231,7 @@ class DataConfig(Section):
         return tuple(dict.fromkeys(getattr(direction, side) for direction in self.directions))
 
     def monolingual_files(self, side: str) -> tuple[tuple[str, str], ...]:
-        """Return the files of text in one language, `source` or `target`, with the language of each."""
+        """Return the path and the language of each monolingual file of a side, `source` or `target`."""
         if self.monolingual is None:
             return ()
         only, *_ = self._languages_of(side)
@@ -236,7 +240,7 @@ class DataConfig(Section):
 
     @property
     def dev_sets(self) -> tuple[TextPair, ...]:
-        """All held-out texts for validation."""
+        """All held-out texts for validation; empty if there is none."""
         return () if self.dev is None else self.dev if isinstance(self.dev, tuple) else (self.dev,)
 
     def direction_of(self, text: TextPair) -> Direction:
@@ -254,7 +258,7 @@ class DataConfig(Section):
 
     @property
     def direction(self) -> Direction:
-        """The only direction; `InputError` where there are several."""
+        """The only direction; raises `InputError` if there are several."""
         self.require_one_direction()
         return self.directions[0]
 
@@ -268,19 +272,19 @@ class DataConfig(Section):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """All languages, sources first."""
+        """All languages of the directions, each once, sources first."""
         return tuple(dict.fromkeys(language for side in zip(*self.directions, strict=True) for language in side))
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags with which sources may begin; none for one direction."""
+        """The language tags that the model may see before a source, such as `<2fr>`; empty for one direction."""
         if len(self.directions) == 1:
             return ()
         of_sources, of_targets = (dict.fromkeys(side) for side in zip(*(d.tags for d in self.directions), strict=True))
         return (*(of_sources if self.source_tags else ()), *(of_targets if len(of_targets) > 1 else ()))
 
     def for_direction(self, direction: Direction) -> Self:
-        """Return what belongs to one direction, as the data of a model of this direction alone."""
+        """Return this section with the texts of one direction only, as for a model of this direction alone."""
 
         def own(texts: Sequence[Text]) -> tuple[Text, ...]:
             return tuple(text for text in texts if self.direction_of(text) == direction)
@@ -469,13 +473,13 @@ REMOVED_KEYS: dict[tuple[str, ...], float] = {
 }
 """Keys of earlier versions with the value that switched them off; stored configurations still hold them."""
 IGNORED_KEYS: dict[tuple[str, ...], str] = {("training", "cuda_graphs"): "CUDA graphs were removed"}
-"""Keys of earlier versions that are accepted and do nothing, with the reason, of which who sets them is warned."""
+"""Keys of earlier versions that are accepted but have no effect, with the reason, which a warning tells the user."""
 RENAMED_KEYS: dict[tuple[str, ...], str] = {("decoding", "adapt_writing"): "normalize_input"}
-"""Keys of earlier versions with their names of today; the old names go on working."""
+"""Keys of earlier versions with their present names; the old names still work."""
 
 
 class Config(Section):
-    """A configuration of nmt."""
+    """The configuration of a run: data, tokenizer, model, training, decoding and scoring."""
 
     name: Name
     """Name of the run in logs and reports."""
@@ -515,7 +519,7 @@ class Config(Section):
         return self
 
     def for_direction(self, direction: Direction) -> Self:
-        """Return the configuration of a model as that of one of its directions, which BLEU scores by the language."""
+        """Return the configuration for one direction only: its data, and BLEU's tokenization of its target language."""
         if len(self.data.directions) == 1:
             return self
         tokenize = self.scoring.tokenize or bleu_tokenizer(direction.target)

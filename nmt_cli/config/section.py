@@ -17,11 +17,11 @@ Units = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=64)]
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
 PATTERN_MESSAGE_KEY = "patternErrorMessage"
-"""Key of the JSON Schema beside a pattern. Some editors show its text too."""
+"""Key in the JSON Schema with the error message of a `pattern`. Some editors show this message too."""
 
 
 def pattern_field(pattern: str, message: str) -> Any:
-    """Return a field for text that matches a pattern; an error has the message, such as `must be one word`."""
+    """Return a pydantic field for text that matches a pattern; `message` tells the user, such as `must be one word`."""
     return Field(pattern=pattern, json_schema_extra={PATTERN_MESSAGE_KEY: message})
 
 
@@ -36,7 +36,7 @@ Name = Annotated[
 
 
 class PathKind(Enum):
-    """The kind of file to which a path leads; the type of every key that holds a path has it (`config/paths.py`)."""
+    """The kind of file that a path names: metadata in the type of every key that takes a path (`config/paths.py`)."""
 
     DATA = "data"
     """A file that the user gives. No command that reads the configuration overwrites it."""
@@ -56,7 +56,7 @@ _name = TypeAdapter(Name)
 
 
 def is_name(text: str) -> bool:
-    """Return True if a run can have this name."""
+    """Return True if the text is a valid name of a run: it fits the type `Name` and can be written in UTF-8."""
     try:
         _name.validate_python(text)
         text.encode("utf-8")
@@ -66,7 +66,7 @@ def is_name(text: str) -> bool:
 
 
 def raise_problems(problems: Sequence[str]) -> None:
-    """Raise one error for all that does not agree within a section, each as `key: what is wrong`."""
+    """Raise one `ValueError` with a line `key: what is wrong` for each problem; do nothing if there are none."""
     if problems:
         raise ValueError("\n".join(problems))
 

@@ -1,4 +1,4 @@
-"""Keys that are set to no purpose: options of a choice that the configuration does not make."""
+"""Finds keys that are set without effect, such as options of an optimizer that is not the chosen one."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ OPTIONS: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
         ("plateau",): ("training.plateau_factor", "training.plateau_patience"),
     },
 }
-"""By choice, the keys that only some of its values read. `model.attention.size` is not among them: `nmt init` writes
-it, and it may stay where another attention is tried."""
+"""For each key with several choices: groups of its values, and the keys that only these values use.
+`model.attention.size` is not among them: `nmt init` writes it, and it may stay where another attention is tried."""
 
 DEV_SET_KEYS = ("training.early_stopping_metric", "training.patience", "training.keep_best")
-"""Keys that ask for something that only a dev set can give. Others, such as the number of samples that are shown, may
-stay where the dev set is taken away."""
+"""Keys that have no effect without a dev set. Others, such as the number of samples that are shown, may stay where the
+dev set is taken away."""
 
 
 def unused_keys(config: Config) -> list[str]:
-    """Return a line for each key that is not at its default and does nothing: what it is, and what would read it."""
+    """Return a message for each key that is not at its default and has no effect; it says why."""
     values = {
         "model": config.model.model_dump(mode="json"),
         "training": config.training.model_dump(mode="json"),

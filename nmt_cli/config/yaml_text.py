@@ -45,12 +45,11 @@ _PLAIN_MESSAGES = (
     ("expected the node content, but found (.*)", r"a value is missing before \1"),
     ("(?s)unacceptable character (#x[0-9a-f]+).*", r"the character \1 is not allowed in YAML"),
 )
-"""Patterns of PyYAML's messages, and plain words for each."""
+"""Regular expressions that match PyYAML's error messages, each with a message in plain words."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them), no tags:
-    what a value is shows in how it is written."""
+    """Loads YAML 1.2 safely, without duplicate keys, tags and aliases (which let a few lines stand for gigabytes)."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
 
@@ -84,7 +83,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what `_Loader` would otherwise read as a number."""
+    """Writes YAML, with quotes around text that `_Loader` would read as a number, a boolean or null."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (as PyYAML declares it)
         key: list(value) for key, value in yaml.SafeDumper.yaml_implicit_resolvers.items()
@@ -107,7 +106,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def parse_yaml(text: str, origin: str) -> Any:
-    """Return the value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
+    """Return the value of YAML 1.2 text; a `ConfigError` names `origin`, line and column."""
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -122,7 +121,7 @@ def parse_yaml(text: str, origin: str) -> Any:
 
 
 def _plain_message(problem: str, line: int) -> str:
-    """Return what PyYAML says in plain words; the part that is wrong begins in a line, counted from 1."""
+    """Return a message of PyYAML in plain words; `line`, counted from 1, is where the wrong part begins."""
     for pattern, words in _PLAIN_MESSAGES:
         if found := re.search(pattern, problem):
             return found.expand(words).replace("{line}", str(line))
@@ -130,7 +129,7 @@ def _plain_message(problem: str, line: int) -> str:
 
 
 def value_end(text: str) -> int:
-    """Return the number of characters up to the end of the value, where a comment may follow."""
+    """Return the length of `text` up to the end of its YAML value, before any comment; 0 if it has no value."""
     node = yaml.compose(text, Loader=_Loader)
     return 0 if node is None else int(node.end_mark.index)
 
@@ -150,7 +149,7 @@ def quote_scalar(text: str) -> str:
 
 
 def format_override(key: str, text: object) -> str:
-    """Return what stands behind `--set` to give a key this text, quoted where YAML would read something else."""
+    """Return `KEY=VALUE` for `--set` so that the key gets this text, in quotes where YAML would read something else."""
     value = str(text)
     with suppress(ConfigError):
         if parse_yaml(value, key) == value:

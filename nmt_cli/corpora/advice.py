@@ -22,9 +22,9 @@ MAX_EXAMINED = 200_000
 MAX_CLEAN_SHARE = 0.5
 """Largest share of bad pairs, in per cent, with which a corpus still counts as clean."""
 LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
-"""Words for the severity, each with its least value of share (in per cent) times harm."""
+"""Words for the severity of a finding, worst first, each with the least severity (per cent of pairs times harm)."""
 MIN_HELD_OUT_HARM = 3.0
-"""Least harm of the filters that are applied to dev and test sets too."""
+"""Advice about a dev or test set is given only for filters whose `harm` is at least this."""
 DROPPED_LIST_NOTE = "The command lists these pairs in a file that ends in .dropped.tsv"
 DEV_LEAK_ADVICE = (
     "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
@@ -37,22 +37,22 @@ SAME_AS_DEV_ADVICE = (
 )
 LEAK = next(filter_ for filter_ in FILTERS if filter_.name == "leak")
 MIN_TOKENISED_SHARE = 50.0
-"""Share of tokenised pairs, in per cent, from which the whole text counts as tokenised."""
+"""Least share of tokenised pairs, in per cent, with which the whole corpus counts as tokenised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One kind of suspicious pairs in one corpus."""
+    """The pairs of one corpus that fail one filter (their number and first places), and advice about them."""
 
     corpus: str
     finding: str
     description: str
     per_cent: float
-    """Share of the examined pairs."""
+    """Suspicious pairs as a share of the examined pairs, in per cent."""
     pairs: int
     """Suspicious pairs among the examined ones."""
     judged: int
-    """Examined pairs. (The name of this field is a key of `nmt check --json`.)"""
+    """Number of examined pairs. (The name of this field is a key of `nmt check --json`.)"""
     read: int
     """All pairs of the corpus. Of a large corpus only a part is examined."""
     places: list[str]
@@ -61,13 +61,13 @@ class Advice:
     command: str
     """The shell command that follows the advice; empty if there is none."""
     severity: float
-    """Share in per cent times harm of the filter."""
+    """`per_cent` times the `harm` of the filter; the larger, the worse."""
     level: str
     """The severity in a word, one of `LEVELS`."""
 
 
 class AdviceReport(NamedTuple):
-    """Advice about all corpora."""
+    """Advice about all corpora that were checked, and the files of corpora that should be cleaned."""
 
     advice: list[Advice]
     """Worst first."""
@@ -131,15 +131,18 @@ def merge_advice(parts: Sequence[AdviceReport]) -> AdviceReport:
 
 
 def counts_of_part(source: str, target: str) -> FilterCounts:
-    """Return the counts of pairs that `nmt clean` finds and drops by default, in a part of a large corpus."""
+    """Return counts of pairs that fail filters or are dropped by default, among about `MAX_EXAMINED` of a corpus."""
     return count_filtered([source, target], dropping_filters(), max_pairs=MAX_EXAMINED)
 
 
 def _filter_advice(
     report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
 ) -> tuple[list[Advice], tuple[str, ...], float]:
-    """Return the advice about a corpus with equal line counts, the filters that cannot learn enough from it, and the
-    share of dropped pairs in per cent."""
+    """Return three things about a corpus: the advice, the filters that are inactive, and the share of dropped pairs.
+
+    A filter is inactive if it cannot learn enough from the corpus; for dev and test sets none is named. The share is in
+    per cent. The two files must have equal line counts. `leaks` are dev or test sets whose sources must not be in it.
+    """
     counts = counts_of_part(report.source, report.target)
     found = []
     for filter_ in FILTERS:
@@ -161,7 +164,7 @@ def _filter_advice(
 def _remedy(
     report: CorpusReport, filter_: Filter, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
 ) -> tuple[str, str]:
-    """Return the advice about the pairs that fail a filter, a `share` in per cent, and the command that follows it."""
+    """Return the advice about the pairs (`share` per cent) that fail a filter, and a shell command or an empty text."""
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
@@ -211,8 +214,10 @@ def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str
 def _split_by_source(
     reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
 ) -> tuple[list[CorpusReport], list[CorpusReport]]:
-    """Return the reports with a finding in two lists: reports whose source is the same file as the source of one of
-    `others`, and the rest."""
+    """Return the reports with at least one `finding`, a key of `CorpusReport.findings`, in two lists.
+
+    The first has the reports whose source is the same file as the source of one of `others`; the second has the rest.
+    """
     having = [report for report in reports if report.findings[finding].count]
     same = [report for report in having if any(_are_one_file(report.source, one.source) for one in others)]
     return same, [report for report in having if report not in same]

@@ -9,14 +9,14 @@ MAX_WORDS = 200
 MAX_CHARACTERS = 1_000
 MIN_COPIED_LETTERS = 15
 MIN_COPIED_WORDS = 3
-"""A copy with fewer words and fewer letters may be a name or a term that both languages share."""
+"""Least number of words of a copy. One with fewer words and less than `MIN_COPIED_LETTERS` letters may be a name."""
 
 _WORD = re.compile(r"\w+")
 _LETTER = re.compile(r"[^\W\d_]")
 _CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
-"""The characters for the bytes 80 to BF, in Latin-1 and cp1252."""
+"""Regular-expression class of the characters that Latin-1 and cp1252 have for the bytes 80 to BF."""
 _PUNCTUATION = "„…‹‘’“”•–—›«»"
-"""Punctuation among these characters: correct after a capital, as in `PÄIVÄÄ”`, but not next to small letters."""
+"""The punctuation in `_CONTINUATION`: correct after a capital, as in `PÄIVÄÄ”`, but not next to small letters."""
 _MOJIBAKE = re.compile(
     f"[ÃÂÄÅ](?![{_PUNCTUATION}]){_CONTINUATION}"
     rf"|(?<=[a-zß-ÿ])[ÃÂÄÅ][{_PUNCTUATION}]|[ÃÂÄÅ][{_PUNCTUATION}](?=[a-zß-ÿ])|[ÃÂÄÅ][„‘“‹–—](?=[^\W\d_])"
@@ -36,7 +36,7 @@ _THOUSANDS = re.compile(r"(?:000)+$")
 _CJK_NUMERALS = re.compile(r"[一二三四五六七八九十百千万億亿萬兆]")
 _NOON = 12
 _MOSES = r"(?:(?<!\S)&(?:quot|#91|#93|#124);(?!\S)|(?<!\S)&apos;|&apos;(?!\S))"
-"""Escapes that the tokenizer of Moses writes for quotes, apostrophes and brackets."""
+"""Regular expression for the escapes that the tokenizer of Moses writes for quotes, apostrophes and brackets."""
 _MOSES_MARK = re.compile(_MOSES)
 _SEPARATED_PUNCTUATION = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
 """Matches blanks before marks that no language separates from a word, and the escapes of Moses. French has blanks
@@ -130,7 +130,7 @@ def differs_in_numbers(source: str, target: str) -> bool:
 
 
 def _numbers(text: str) -> Counter[str]:
-    """Return the numbers of a text without separators, leading zeros and thousands; zero itself is left out."""
+    """Return the counts of the numbers in a text without separators, leading zeros and final `000`; 0 is left out."""
     grouped = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
     values = (str(int(number[:30])) for number in _NUMBER.findall(grouped))
     return Counter(_THOUSANDS.sub("", value) for value in values if value != "0")

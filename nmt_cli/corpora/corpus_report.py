@@ -66,18 +66,18 @@ class NamedCorpus:
     corpus: Corpus
     is_training: bool = False
     with_links: bool = False
-    """True if the alignment is used; if not, only its number of lines is checked."""
+    """True if training uses the word alignment; if not, only the number of its lines is checked."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """Lines with something in common: their number, and the places of the first of them."""
+    """One kind of finding in a corpus: the number of its lines, and the places of the first `NUM_EXAMPLES`."""
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
 
     def add(self, place: str) -> None:
-        """Count a line."""
+        """Count one more line, and keep its place (`file:line`) if it is one of the first `NUM_EXAMPLES`."""
         self.count += 1
         if len(self.examples) < NUM_EXAMPLES:
             self.examples.append(place)
@@ -91,21 +91,21 @@ class SideReport:
     num_units: int = 0
     longest: int = 0
     num_unknown: int = 0
-    """Pieces that are <unk>."""
+    """Number of pieces that are <unk>; 0 without a tokenizer."""
     num_bytes: int = 0
-    """Pieces that spell one byte of a character that has no piece."""
+    """Number of byte pieces, which spell characters that are not in the vocabulary; 0 without a tokenizer."""
 
 
 @dataclass(slots=True)
 class CorpusReport:
-    """The findings about a corpus. Training would refuse the corpus because of its `problems`."""
+    """Sizes and suspicious lines of a corpus. If it has `problems`, which are messages, training would refuse it."""
 
     name: str
     source: str
     target: str
     is_training: bool
     links: str | None = None
-    """The file of its alignment."""
+    """Path of the word-alignment file; None if the corpus has none."""
     num_pairs: int = 0
     num_kept: int = 0
     """Pairs that training would use; all pairs of a dev or test set."""
@@ -156,7 +156,7 @@ class _IndexedCorpora:
         """The row at which each corpus begins, and the number of all rows."""
 
     def read(self, progress: Progress) -> None:
-        """Read the corpora to their ends."""
+        """Read all corpora, fill their reports, and add their pairs to the index."""
         for reader in self.readers:
             reader.read(progress, self._index)
         self._bounds = np.cumsum([0, *(reader.report.num_pairs for reader in self.readers)])
@@ -227,8 +227,10 @@ class _Reader:
                 report.problems.append(str(error))
 
     def _pairs(self) -> Iterator[Lines]:
-        """Yield line i of all files together, to the end of the shortest. An error ends this and becomes a problem of
-        the report."""
+        """Yield a tuple with the same line of each file, up to the end of the shortest, and set the line counts.
+
+        An `InputError` is not raised: it ends the lines, and its message becomes a problem of the report.
+        """
         counts: list[int] = []
         try:
             yield from parallel_lines(self._paths, counts)
@@ -285,7 +287,7 @@ class _Reader:
             self._record_finding("missing_words", self._paths[2], number, f" ({missing[0]}-{missing[1]})")
 
     def _measure(self, side: int, texts: list[str]) -> list[int]:
-        """Return the length of each text, in pieces or words, and add it to the report of the side."""
+        """Return the number of pieces (words without a tokenizer) of each text, and add it to the side's report."""
         report = self.report.sides[side]
         if self._tokenizers is None:
             lengths = [len(text.split()) for text in texts]
@@ -300,7 +302,7 @@ class _Reader:
         return lengths
 
     def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> bool:
-        """Count a pair with these numbers of pieces, and return True if it is kept; a dev or test set keeps all."""
+        """Record the lengths in pieces of the pair in line `number`; return False if training would leave it out."""
         report, limits = self.report, self._limits
         is_kept = True
         if self.is_training:
@@ -320,7 +322,7 @@ class _Reader:
         self.report.findings[name].add(f"{path}:{number}{remark}")
 
     def find_outliers(self) -> None:
-        """Find pairs whose lengths are out of proportion, by the median of the whole corpus."""
+        """Record the pairs whose ratio of lengths is far from the median of the corpus, which must have been read."""
         source, target = (np.frombuffer(side, dtype=np.uint32) for side in self._characters)
         is_whole = (source > 0) & (target > 0)
         if not is_whole.any():

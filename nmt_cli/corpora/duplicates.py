@@ -33,7 +33,7 @@ Rows = NDArray[np.int64]
 
 
 class PairIndex:
-    """The pairs and the sources of one or several corpora, numbered from 0; 16 bytes a pair in temporary files."""
+    """Hashes of pairs and of their sources, in temporary files. Pairs have row numbers, from 0, as they are added."""
 
     def __init__(self) -> None:
         self._pairs, self._sources = _HashFile(PART), _HashFile(PART)
@@ -58,7 +58,7 @@ class PairIndex:
         return value
 
     def repeats(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield, part by part, the rows of pairs that have come before, and the row where each of them came first."""
+        """Yield, in parts, the rows of pairs that repeat an earlier pair, and the rows of the pairs they repeat."""
         for rows, values in self._pairs.parts():
             is_first = np.ones(len(rows), dtype=bool)
             is_first[1:] = values[1:] != values[:-1]
@@ -66,11 +66,11 @@ class PairIndex:
             yield rows[~is_first], first_rows[~is_first]
 
     def source_hashes(self) -> Hashes:
-        """Return the hash of each source, 8 bytes a pair."""
+        """Return the hash of each source in the order of the rows; `NO_HASH` if a side of the pair is empty."""
         return self._sources.values()
 
     def first_rows(self, sources: Hashes) -> Rows:
-        """Return, for each hash of a source, the first row with this source, or -1 if there is none."""
+        """Return, for each of these hashes, the first row of this index with this source, or -1 if there is none."""
         known, places = np.unique(sources, return_inverse=True)
         found = np.full(len(known), -1, dtype=np.int64)
         for rows, values in self._sources.parts():
@@ -81,7 +81,7 @@ class PairIndex:
         return found[places]
 
     def bits(self, held_out: Hashes) -> NDArray[np.uint8]:
-        """Return the bits of every pair: `DUPLICATE`, `MANY_TARGETS`, `HELD_OUT`; `held_out` are hashes of sources."""
+        """Return the bits of each row: `DUPLICATE`, `MANY_TARGETS`, and `HELD_OUT` if its source is in `held_out`."""
         bits = np.zeros(len(self), dtype=np.uint8)
         for rows, _ in self.repeats():
             bits[rows] |= DUPLICATE
@@ -95,8 +95,11 @@ class PairIndex:
 
 
 def hashes_of(paths: Sequence[str]) -> Hashes:
-    """Return the distinct hashes of the lines of some files of sources, 8 bytes each; raise `InputError` if a file
-    cannot be read."""
+    """Return the distinct hashes, in rising order, of the lines with text in some files.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
     found = array("Q")
     for path in paths:
         with open_input(path) as stream:
@@ -109,7 +112,7 @@ def _hash64(text: bytes) -> int:
 
 
 class _HashFile:
-    """A temporary file of 64-bit numbers, one for each row, from 0."""
+    """A temporary file of 64-bit hashes. Row i, from 0, is the hash that was added as number i."""
 
     def __init__(self, part: int) -> None:
         self._file = tempfile.TemporaryFile(prefix="nmt-", buffering=0)  # noqa: SIM115 (closed at the end)
@@ -140,14 +143,14 @@ class _HashFile:
         self._waiting = array("Q")
 
     def values(self) -> Hashes:
-        """Return all numbers in the order in which they were added."""
+        """Return all hashes in the order in which they were added."""
         self._write()
         return np.concatenate([_NO_ROWS[1], *(values for _, values in self._chunks())])
 
     def parts(self) -> Iterator[tuple[Rows, Hashes]]:
-        """Yield the rows and their values in parts, sorted by value and then by row; equal values are in one part.
+        """Yield the rows and their hashes in parts, sorted by hash and then by row; equal hashes are in one part.
 
-        Rows of `NO_HASH` are left out.
+        Rows with `NO_HASH` are left out.
         """
         self._write()
         num_parts = max(1, -(-len(self) // self._part))

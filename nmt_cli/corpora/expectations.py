@@ -1,4 +1,4 @@
-"""Expectations of a training: duration, disk space and quality. Plain arithmetic."""
+"""Estimates before a training of its updates, duration, disk space and BLEU, by plain arithmetic."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LINE_OFFSET_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The amount of work of a training."""
+    """The amount of text that a training reads, and the number of its updates."""
 
     source_pieces: float
-    """Pieces of a source, on average."""
+    """Average number of pieces of a source sentence."""
     target_pieces: float
     tokens_per_epoch: int
-    """Target pieces with `</s>`; a corpus of weight 2 counts twice."""
+    """Target pieces, with `</s>`, that an epoch reads; a corpus of weight 2 is read twice."""
     updates_per_epoch: float
     updates: int
     """Number of updates of the training, to `max_epochs` or `max_steps`, whichever comes first."""
@@ -33,7 +33,7 @@ class Workload:
         return self.tokens_per_epoch / self.updates_per_epoch
 
     def with_updates(self, updates_per_epoch: float, training: TrainingConfig) -> Workload:
-        """Return the same work with a counted instead of an estimated number of updates in an epoch."""
+        """Return this workload with another number of updates per epoch, one that was counted instead of estimated."""
         updates = _updates(updates_per_epoch, training)
         return replace(self, updates_per_epoch=updates_per_epoch, updates=updates)
 
@@ -68,7 +68,7 @@ class DiskSpace:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The BLEU of a model of our own that was trained on this number of pairs."""
+    """The BLEU of our own models that were trained on this number of pairs."""
 
     pairs: int
     bleu: float
@@ -82,7 +82,7 @@ RESULTS_PAGE = "docs/results.md"
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Our own results with the amounts of text next to a given one."""
+    """Our own results with the amounts of text nearest to a given one, as a guide to what to expect."""
 
     below: Result | None
     """The result with the same or the next smaller amount of text; None if there is none."""
@@ -91,9 +91,9 @@ class Quality:
 
 
 def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool) -> Workload | None:
-    """Return the work of a training on these corpora; None if there is nothing to train on.
+    """Return the text that training on these corpora reads, and its updates; None if there is nothing to train on.
 
-    `in_pieces` says that the reports count pieces; if not, they count words, from which pieces are estimated.
+    `in_pieces` is True if the reports count pieces. If they count words, the number of pieces is estimated.
     """
     training = [report for report in reports if report.is_training]
     factor = 1.0 if in_pieces else PIECES_PER_WORD
@@ -141,7 +141,7 @@ def expected_quality(num_pairs: int) -> Quality:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """Expected work, disk space and quality of a training."""
+    """Expected workload, disk space, quality and, if measured, speed of a training."""
 
     work: Workload | None
     """None if there is nothing to train on."""

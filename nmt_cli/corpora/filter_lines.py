@@ -1,6 +1,6 @@
 """Filtering of text in one language, line by line, in two passes: the first finds repeated lines and leaks.
 
-Memory is one byte for each line, and 8 bytes for each distinct line of the files `without`.
+Memory is one byte for each line, and 8 bytes for each distinct line of the files whose lines count as leaks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RANK = {filter_.name: rank for rank, filter_ in enumerate(LINE_FILTERS)}
 
 
 def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredPair]:
-    """Yield the lines of a file in order, as `source`, with the filters that each fails; `target` is empty.
+    """Yield each line of a file, in order, with the filters that it fails; it is the `source`, and `target` is empty.
 
     A line fails the filter `leak` if it is also in one of the files `without`, white space around it aside.
 

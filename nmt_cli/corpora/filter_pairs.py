@@ -24,9 +24,9 @@ from nmt_cli.system.errors import InputError
 
 SAMPLE_PAIRS = 20_000
 SAMPLE_CHARACTERS = 1_000
-"""Characters at the beginning of each side that the sample keeps."""
+"""Number of characters of each side that the sample keeps; the rest of a long line is cut off."""
 BLOCK = 4_096
-"""Pairs that are filtered together."""
+"""Number of consecutive pairs that are read and filtered together."""
 NUM_EXAMPLES = 3
 Lines = tuple[bytes, ...]
 
@@ -59,10 +59,10 @@ class FilteredPair(NamedTuple):
 
 @dataclass(slots=True)
 class FilterCounts:
-    """Counts of filtered pairs."""
+    """Counts of the pairs of a corpus: read, examined, dropped, and by the filters that they fail."""
 
     read: int = 0
-    """Pairs of the corpus."""
+    """All pairs of the corpus."""
     examined: int = 0
     """Pairs to which the filters were applied; of a large corpus this may be a part."""
     dropped: int = 0
@@ -82,7 +82,7 @@ class FilterCounts:
         return self.examined - self.dropped
 
     def add(self, pair: FilteredPair, dropping: frozenset[str]) -> str | None:
-        """Count a pair; return the filter that drops it, or None if it stays. `dropping` are the filters that drop."""
+        """Count a pair; return the first filter in `dropping` (the filters that drop pairs) that it fails, or None."""
         self.examined += 1
         for name in pair.failed_filters:
             self.found[name] += 1
@@ -103,16 +103,16 @@ class FilterCounts:
 
 
 class FirstPass(NamedTuple):
-    """The result of reading a corpus once before it is filtered: number of pairs, a sample, and repeated pairs."""
+    """The result of reading a corpus once before it is filtered: its size, a sample, and marks of repeated pairs."""
 
     num_pairs: int
     sample: list[tuple[str, str]]
     bits: NDArray[np.uint8]
-    """The bits of each pair, as `PairIndex` gives them."""
+    """For each pair the sum of the bits that apply: `DUPLICATE`, `MANY_TARGETS`, `HELD_OUT` (`PairIndex.bits`)."""
 
 
 def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
-    """Read a corpus once, and return its size, a sample, and the bits of its pairs.
+    """Read a corpus once; return its number of pairs, a sample, and marks of repeated and held-out pairs.
 
     `held_out` are files of sources that should not be in the corpus. The sample is drawn by the hashes of the pairs, so
     it is the same each time and holds each pair once.
@@ -173,7 +173,7 @@ def filtered_pairs(
 
 
 def _marks(bits: int, is_valid: bool) -> list[str]:
-    """Return the filters that a pair fails because it is not UTF-8, or by its bits of `PairIndex`."""
+    """Return the names of the filters that a pair fails by its bits (`PairIndex.bits`) or because it is not UTF-8."""
     marks = [] if is_valid else ["mixed-encodings"]
     if bits & DUPLICATE:
         marks.append("duplicate")

@@ -13,7 +13,7 @@ from nmt_cli.system.errors import InputError
 
 
 class Filter(NamedTuple):
-    """A filter of pairs, or of lines in one language."""
+    """The description of a filter of pairs, or of lines in one language, with advice for what fails it."""
 
     name: str
     description: str

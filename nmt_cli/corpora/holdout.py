@@ -17,7 +17,7 @@ Files = tuple[IO[bytes], IO[bytes]]
 
 @dataclass(slots=True)
 class SplitCounts:
-    """The numbers of pairs that went to each set, or to none."""
+    """Numbers of pairs that were held out, kept for training, or put in neither set."""
 
     held_out: int = 0
     training: int = 0
@@ -34,25 +34,24 @@ def number_to_hold_out(num_pairs: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitInput:
-    """A text of pairs in one direction, and the files into which it is divided."""
+    """The corpora of one translation direction, and the open files between which their pairs are divided."""
 
     corpora: Sequence[Corpus]
     direction: tuple[str, str]
     """Source and target language."""
     num_whole: int
-    """Number of pairs with text on both sides."""
+    """Number of pairs in the corpora with text on both sides, from which the held-out pairs are drawn."""
     dev: Files
     train: Files
 
 
 def hold_out(texts: Sequence[SplitInput], *, seed: int) -> list[SplitCounts]:
-    """Write pairs of each text drawn by `seed` to `dev` and the others to `train`, in their order; return their
-    numbers.
+    """Write random pairs of each text to its `dev` files and the others to its `train` files; return their numbers.
 
-    The pairs are drawn from those with text on both sides. A pair goes into neither file if one of its sentences (white
-    space around it aside) is in a held-out pair of any of the texts in the same language, because a sentence may have
-    translations in several languages; if a side has no text; or if it is not UTF-8. Only the held-out pairs are kept in
-    memory.
+    `seed` decides which pairs are drawn, of all with text on both sides. The order of pairs does not change. A pair
+    is not written at all if one of its sentences (white space around it aside) is in a held-out pair of any of the
+    texts in the same language, because a sentence may have translations in several languages; if a side has no text; or
+    if it is not UTF-8. Only the held-out pairs are kept in memory.
     """
     held_out: list[dict[int, Pair]] = []
     sentences: dict[str, set[str]] = {}
@@ -66,7 +65,10 @@ def hold_out(texts: Sequence[SplitInput], *, seed: int) -> list[SplitCounts]:
 
 
 def _split(text: SplitInput, held_out: Mapping[int, Pair], sentences: Mapping[str, set[str]]) -> SplitCounts:
-    """Write the pairs of a text to its files. `sentences` has, by language, those that must not be trained on."""
+    """Write the `held_out` pairs (by number, see `_numbered`) to the dev files and others to the training files.
+
+    Pairs with a sentence in `sentences`, which has the held-out sentences of each language, are left out.
+    """
     split = SplitCounts()
     sources, targets = (sentences[language] for language in text.direction)
     for ordinal, pair in _numbered(text.corpora):

@@ -14,48 +14,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_BUCKETS = 2**18
-"""Number of hash values of trigrams. Collisions blur the model a little."""
+"""Number of hash values (buckets) of trigrams. Trigrams with the same hash are not told apart."""
 MAX_CHARACTERS = 400
 """Characters at the beginning of a line that are read."""
 SMOOTHING = 0.1
 ROUNDS = 4
-"""Rounds that learn from the lines that fit best."""
+"""First rounds of learning, after each of which only the `TRUSTED_SHARE` of lines that fit best are learned from."""
 GROWING_ROUNDS = 3
-"""Further rounds, which learn from all but the strangest lines, because rare words must be learned too."""
+"""Rounds after the first `ROUNDS`. They learn from all but the strangest lines, so that rare words are learned too."""
 GROWING_LIMIT_SHARE = 0.6
-"""Distance below the median fit at which a line is too strange to learn from in these rounds, as a share of the
-distance at which it is in neither language."""
+"""Distance below the median fit (mean log-probability of a trigram) at which the `GROWING_ROUNDS` ignore a line, as a
+share of the distance at which a line is in neither language."""
 TRUSTED_SHARE = 0.65
-"""Share of the lines, those that fit best, from which the next round learns: up to 30 % may be wrong."""
+"""Share of the lines, those that fit best, from which the next round learns. Up to 30 % of all lines may be wrong."""
 MIN_LINES = 200
 MIN_TRIGRAMS = 12
 """Least trigrams of a line to learn from; in shorter lines names and loan words decide."""
 MIN_STRANGE_TRIGRAMS = 20
 """Least trigrams of a line that can be found to be in neither language."""
 MIN_EVIDENCE = 15.0
-"""Natural logarithm of the least odds for the other language with which a line can be found to be in it."""
+"""Least log-odds, in nats, for the other language, summed over a line, with which it can be found to be in it."""
 MIN_GAP = 0.4
 """Least evidence of a trigram for its own language, in nats, in the median line. With less, the languages are too alike
 to be told apart."""
 MIN_CORRECT_SHARE = 0.6
 """Least share of the lines that are nearer to their own language; with less, the model is not used."""
 FOREIGN_SHARE = 0.3
-"""Evidence for the other language that makes a line foreign, as a share of the median evidence for the own language."""
+"""Least log-odds for the other language, per trigram, of a foreign line, as a share of the median for the own one."""
 STRANGE_SHARE = 0.8
-"""Distance of a line's fit below the median that puts it in neither language, as a share of the gap between the medians
-of both languages."""
+"""Least distance below the median fit (mean log-probability of a trigram) of a line in neither language, as a share of
+the gap between the median fits of lines of both languages."""
 STRANGE_SPREADS = 5.0
-"""Least such distance, as a multiple of the median absolute deviation."""
+"""Least distance below the median fit of a line in neither language, as a multiple of the median absolute deviation."""
 OWN_SHARE = 0.5
-"""A line with at least this share of the usual evidence for its own language is in it, however rare its words are."""
+"""A line with this share of the median evidence for its own language is never in neither, however rare its words."""
 MAX_DISTANCE = 4.0
-"""Largest gap between both languages that counts in this rule: if the other language has another script, the gap is
-large, although a third language in the same script may be much nearer."""
+"""Upper limit, in nats per trigram, for the gap that `STRANGE_SHARE` is a share of. The gap to a language in another
+script is large, although a third language in the same script may be much nearer."""
 _SCRIPT_STARTS = np.array(
     (0x21, 0x370, 0x400, 0x530, 0x590, 0x600, 0x900, 0x980, 0xA00, 0xA80, 0xB00, 0xB80, 0xC00, 0xC80, 0xD00, 0xD80,
      0xE00, 0xE80, 0xF00, 0x1000, 0x10A0, 0x1100, 0x1200, 0x1780, 0x1E00, 0x2E80, 0xAC00, 0xD7B0), dtype=np.uint32,
 )  # fmt: skip
-"""The code points at which scripts begin. Kana count as ideographs."""
+"""Code points at which ranges of scripts begin, in rising order. Kana and ideographs are one range."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 _IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 """Matches ideographs, kana and Hangul. Three in a row are too rare to learn, so blanks are put between them and a
@@ -65,23 +65,23 @@ Flags = NDArray[np.bool_]
 
 
 class LanguageFlags(NamedTuple):
-    """Two flags for each pair: its sides are exchanged (`swapped`); a side is in a wrong language (`wrong`)."""
+    """Two flags for each pair: its sides are exchanged; its sides are not exchanged but one is in a wrong language."""
 
     swapped: Flags
     wrong_language: Flags
 
 
 class _Trigrams(NamedTuple):
-    """The hash values (buckets) of the trigrams of several lines, joined; `starts` and `lengths` locate each line."""
+    """The hash values (buckets) of the trigrams of several lines; line i has `lengths[i]` of them from `starts[i]`."""
 
     buckets: NDArray[np.uint32]
     starts: NDArray[Any]
     lengths: NDArray[Any]
     scripts: NDArray[Any]
-    """The script of most letters of each line, as a number."""
+    """The script of most letters of each line: its number in `_SCRIPT_STARTS`, from 1; 0 if there is no letter."""
 
     def means(self, table: NDArray[np.float32]) -> Floats:
-        """Return the mean of the table's values for each line."""
+        """Return for each line the mean over its trigrams of the values in a table, which has one for each bucket."""
         return np.asarray(np.add.reduceat(table[self.buckets].astype(np.float64), self.starts) / self.lengths)
 
     def learn(self, lines: Flags) -> NDArray[np.float32]:
@@ -100,7 +100,7 @@ class _Trigrams(NamedTuple):
         return np.asarray(sums / self.lengths - np.log(counts.sum() - weights * self.lengths))
 
     def _count(self, lines: Flags) -> tuple[Floats, Floats]:
-        """Return the total weight of each bucket in the flagged lines, and the weight of a trigram of each line."""
+        """Return the smoothed total weight of each bucket in flagged lines, and the weight per trigram of each line."""
         weights = np.where(lines, self.lengths[lines].mean() / self.lengths, 0.0)
         counts = np.bincount(self.buckets, np.repeat(weights, self.lengths), minlength=NUM_BUCKETS)
         return np.asarray(counts + SMOOTHING), np.asarray(weights)
@@ -132,12 +132,12 @@ def _scripts(codes: NDArray[np.uint32], sizes: NDArray[Any]) -> NDArray[Any]:
 
 
 class _SideLimits(NamedTuple):
-    """The limits for the lines of one side."""
+    """Values learned from one side of the corpus, with which its lines are compared."""
 
     evidence: float
-    """Evidence of a trigram for its own language in the median line, in nats."""
+    """Log-odds per trigram, in nats, for the language of this side against the other, in the median line."""
     strange: float
-    """Log-probability of a trigram below which a line is in neither language."""
+    """Mean log-probability of the trigrams of a line below which it is in neither language."""
 
 
 class LanguageFilter:
@@ -182,7 +182,7 @@ class LanguageFilter:
         return True
 
     def flag(self, sources: Sequence[str], targets: Sequence[str]) -> LanguageFlags:
-        """Return two flags for each pair: its sides are exchanged; a side is in another language."""
+        """Return two flags for each pair: its sides are exchanged; otherwise, a side is in a wrong language."""
         if not self.is_sure or not sources:
             none = np.zeros(len(sources), dtype=bool)
             return LanguageFlags(none, none)
@@ -201,7 +201,7 @@ class LanguageFilter:
 
 
 def _fit_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
-    """Return the fit below which a line of a side is in neither language.
+    """Return the fit (mean log-probability of a trigram) below which a line of a side is in neither language.
 
     `fit` has the fits of trusted lines of this side, and `other` the fits of trusted lines of the other side. `part` is
     a factor on the distance between the median fit and the limit.

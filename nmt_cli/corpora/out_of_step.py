@@ -17,30 +17,30 @@ from numpy.typing import NDArray
 
 MAX_SHIFT = 5
 SHIFTS = (0, *(sign * distance for distance in range(1, MAX_SHIFT + 1) for sign in (1, -1)))
-"""Shifts of the target file in lines, each a state of the model; the first, 0, is in step. One more state comes after
-them: no line nearby fits."""
+"""Shifts in lines (target line minus source line), each a state of the hidden Markov model; 0 is in step. The model has
+one more state, the last, for rows in which no line nearby fits."""
 MIN_PAIRS = 300
 MAX_WORDS = 25
-"""Most words of a line that are used."""
+"""Number of words at the beginning of a line that are used; further ones are ignored."""
 MIN_COOCCURRENCES = 3
 MIN_DICE = 0.1
 MAX_SHARE = 0.2
-"""A word in a larger share of the lines fits everywhere and means nothing."""
+"""Largest share of the lines that may have a word whose translations are learned; others fit everywhere."""
 MAX_TRANSLATIONS = 3
 MIN_CONTRAST = 0.15
-"""Least difference between the hit rates of pairs and of unrelated lines. With less, the words show too little."""
+"""Least `OutOfStepDetector.contrast` with which lines are flagged; with less, the words show too little."""
 EVIDENCE_WEIGHT = 0.5
-"""Weight of a line's evidence: the words of a line depend on each other."""
+"""Factor on the log-odds of a line. It is less than 1 because the words of a line depend on each other."""
 MAX_EVIDENCE = 3.0
 TRANSITION_COST = 12.0
-"""Evidence, in nats, that it takes to begin a stretch out of step, and again to end it."""
+"""Evidence, in nats, that each change of the shift needs, such as the beginning or end of a stretch out of step."""
 SUSPICION = 6.0
-"""Evidence, in nats, against being in step from which shifts are tried at all."""
+"""Total evidence against being in step, in nats, from which the shifts other than 0 are tried in a stretch."""
 MARGIN = 64
-"""Rows around a suspected stretch for which the shifts are tried too."""
+"""Number of rows before and after a suspected stretch for which the shifts are tried too."""
 LOST_EVIDENCE = -0.7
-"""Evidence of a line for the state in which no line nearby fits. It is below 0, so that loose translations do not count
-as out of step."""
+"""Evidence of any line, in nats, for the state in which no line nearby fits. It is below 0, so that loose translations
+do not count as out of step."""
 MIN_COGNATE = 4
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|\w+")
 Words = frozenset[str]
@@ -63,7 +63,7 @@ class OutOfStepDetector:
         random.Random(1).shuffle(others)
         strange = self._hit_rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
         self.contrast = matched - strange
-        """Difference between the hit rates of pairs and of unrelated lines, which says how well words separate them."""
+        """Hit rate (`_hit_rate`, 0 to 1) of the given pairs minus the hit rate of the same lines paired at random."""
         self.is_sure = self.contrast >= MIN_CONTRAST
         """False if the words do not separate pairs from unrelated lines. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
@@ -99,7 +99,7 @@ class OutOfStepDetector:
         return hits, total
 
     def _evidence(self, source: Words, target: Words) -> float:
-        """Return the log-odds, in nats, that these sides translate each other."""
+        """Return the weighted log-odds, in nats, that these sides translate each other, at most `MAX_EVIDENCE`."""
         hits, total = self._hits(source, target)
         evidence = EVIDENCE_WEIGHT * (hits * self._hit + (total - hits) * self._miss)
         return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
@@ -125,8 +125,10 @@ class OutOfStepDetector:
         return self._path(table) > 0
 
     def _path(self, table: Evidence) -> NDArray[np.intp]:
-        """Return the likeliest state of each row (Viterbi), given the blocks before; `table` has the evidence of each
-        row for each state."""
+        """Return the likeliest state of each row (Viterbi), as an index of `SHIFTS`, or their number if no line fits.
+
+        `table` has the evidence of each row for each state, in nats. The path continues from the block before.
+        """
         came = np.zeros(table.shape, dtype=np.int8)
         scores = self._scores
         stay = np.arange(table.shape[1], dtype=np.int8)
@@ -145,10 +147,10 @@ class OutOfStepDetector:
 
 
 def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool_]:
-    """Return a flag for each row, True in stretches in which the evidence is against being in step, so that shifts must
-    be tried.
+    """Return a flag for each row, True in and around stretches that may be out of step, so that shifts must be tried.
 
-    A stretch ends where later evidence for being in step makes up for the evidence against it.
+    `evidence` is for being in step. `begins_suspected` is True if the block before ended out of step. A stretch ends
+    where later evidence for being in step makes up for the evidence against it.
     """
     suspected = np.zeros(len(evidence), dtype=bool)
     begin, fallen, is_far = 0, TRANSITION_COST if begins_suspected else 0.0, begins_suspected

@@ -1,4 +1,4 @@
-"""All filters of pairs together, with what they learn from a sample of the corpus."""
+"""Applies all filters of pairs, some of which first learn from a sample of the corpus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class PairFilters:
-    """Finds the filters that each pair of a corpus fails."""
+    """Finds the names of the filters that each pair of a corpus fails."""
 
     def __init__(self, sample: Pairs) -> None:
         """Learn the languages, the usual ratio of lengths and the words that translate each other from a sample."""
@@ -33,7 +33,7 @@ class PairFilters:
 
     @property
     def inactive_filters(self) -> tuple[str, ...]:
-        """The filters that find nothing because the sample is too small or its sides are too alike to learn from."""
+        """Names of the filters that find nothing because the sample is too small, or its sides are too alike."""
         languages = () if self.languages.is_sure else ("swapped", "wrong-language")
         return (*languages, *(() if self.out_of_step.is_sure else ("out-of-step",)))
 

@@ -14,16 +14,16 @@ from nmt_cli.corpora.survey import TextSurvey
 
 PIECES_PER_WORD = 1.3
 CHARACTERS_PER_PIECE = 4
-"""Characters of a piece, by which pieces are estimated if words are long or not separated by blanks."""
+"""Assumed characters per piece, for the number of pieces of a text with long words or no blanks between words."""
 IDEOGRAPHS_PER_PIECE = 2
-"""Ideographs of a piece, by which pieces are estimated if there are many ideographs. Really a piece of so small a
-vocabulary has fewer, so the text gets more epochs, which it needs. In docs/studies/defaults.md it was at its best after
-36, where as many pieces of other text would get 21."""
+"""Assumed ideographs per piece, for the number of pieces of a text with many ideographs. In a small vocabulary the true
+number is lower. The error adds epochs, which such text needs: in docs/studies/defaults.md the best number was 36,
+and other text with as many pieces would get 21."""
 MANY_IDEOGRAPHS = 500
-"""A text has many ideographs if nearly all of it consists of more distinct characters than this; an alphabet has
+"""A text has many ideographs if it takes more distinct characters than this to cover 99.95 % of it. Alphabets have
 fewer."""
 IDEOGRAPHIC_SHARE = 0.5
-"""Share of the usual pieces for a text with many ideographs: nearly each ideograph is then a piece of its own. It was
+"""Factor on the vocabulary size for a text with many ideographs, of which nearly each is then a separate piece. It was
 measured on 25,000 pairs of Chinese (docs/studies/defaults.md)."""
 MIN_PIECES, MIN_PIECES_WITH_IDEOGRAPHS = 700, 300
 """Least number of pieces of several characters in a vocabulary; the second applies to a text with many ideographs."""
@@ -31,7 +31,7 @@ BASIC_PIECES = 261
 """Pieces of any vocabulary in addition to its characters: 256 bytes, 4 special pieces, and the mark of a word's
 beginning."""
 MORE_PIECES = 39
-"""Further pieces that any text of at least 78 distinct words gets; with the basic ones they make 300."""
+"""Pieces that the limit of vocabulary size allows beyond `BASIC_PIECES`, if there are at least 78 distinct words."""
 MIN_UPDATES = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
@@ -52,7 +52,7 @@ class _Anchor:
     num_layers: int
     batch_size: int
     dropout: tuple[float, float, float, float, float, float]
-    """Probabilities in the order of `DROPOUTS`."""
+    """Dropout probabilities in the order of the names in `DROPOUTS`."""
     learning_rate: float
     schedule: str
     warmup_steps: int
@@ -71,7 +71,7 @@ _ANCHORS = (
 of the third (docs/studies/). The other values have not been compared with alternatives."""
 DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
 WIDTH_UNIT = 64
-"""Sizes of vectors are multiples of this, which suits matrix products."""
+"""Embedding and hidden sizes are rounded to multiples of this, with which matrix products are fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,7 @@ class _Interpolation:
 
     @classmethod
     def of(cls, num_pairs: int) -> _Interpolation:
-        """Return the interpolation for an amount of text; beyond the first or last anchor, it gives the choices of that
-        anchor."""
+        """Return the interpolation for this number of pairs; beyond the first or last anchor, it is that anchor."""
         place = min(max(num_pairs, _ANCHORS[0].num_pairs), _ANCHORS[-1].num_pairs)
         low, high = next(pair for pair in pairwise(_ANCHORS) if place <= pair[1].num_pairs)
         return cls(low, high, math.log(place / low.num_pairs) / math.log(high.num_pairs / low.num_pairs))
@@ -105,7 +104,7 @@ class _Interpolation:
 
     @property
     def nearest(self) -> _Anchor:
-        """The nearer anchor, for choices that cannot be interpolated."""
+        """The nearer of the two anchors, for settings that cannot be interpolated."""
         return self.low if self.share < 0.5 else self.high
 
 
@@ -115,7 +114,7 @@ class Sizes:
 
     vocab_size: int
     usual_vocab_size: int
-    """The size for this number of pairs of a text that has neither few words nor many characters."""
+    """The vocabulary size before it is adapted to the number of distinct words and characters of the text."""
     character_coverage: float
     embedding_size: int
     hidden_size: int
@@ -132,7 +131,7 @@ class Sizes:
     validation_freq: int
 
     def with_updates(self, updates_per_epoch: float) -> Sizes:
-        """Return the same sizes, with the number of updates and the validations for this number of updates in an epoch.
+        """Return the same sizes, with `num_updates` and `validation_freq` for this number of updates per epoch.
 
         The number of epochs does not change: it depends on the amount of text, not on the number of pieces.
         """
@@ -204,8 +203,8 @@ def sizes_for(text: TextSurvey, *, smallest_direction_pairs: int | None = None) 
 
 
 SIZE_TOLERANCE, RATE_TOLERANCE = 0.15, 0.05
-"""Largest differences from the value that `sizes_for` gives at which a size (in proportion) and a probability still
-count as this value."""
+"""Largest differences at which a size (relative) and a dropout probability (absolute) of a configuration still count as
+the values that `sizes_for` gives, and so as not chosen by the user."""
 
 
 def size_changes(config: Config, old_sizes: Sizes, new_sizes: Sizes) -> dict[str, Any]:
@@ -284,7 +283,7 @@ def _two_digits(number: float) -> float:
 
 
 def _round(number: float) -> int:
-    """Return a number rounded to one or two leading digits: 1234 to 1200, 87 to 90."""
+    """Return a number rounded to thousands from 5,000, hundreds from 500, tens from 50: 1234 to 1200, 87 to 90."""
     for unit in (1_000, 100, 10):
         if number >= 5 * unit:
             return round(number / unit) * unit
@@ -303,7 +302,7 @@ reuse."""
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemory:
-    """Bytes that training needs, by use. PyTorch itself needs about 0.5 GB more, and as much on a GPU."""
+    """Bytes of memory that training needs, by use, without about 0.5 GB for PyTorch (and as much on a GPU)."""
 
     weights: int
     gradients: int

@@ -13,7 +13,7 @@ from nmt_cli.data.pairs import Corpus, FilterReport, has_both_sides, read_pairs
 from nmt_cli.system.console import Progress
 
 SURVEYED_PAIRS = 500_000
-"""Pairs in which words and characters are counted. The number of pairs is counted in the whole text."""
+"""Words and characters are counted in this many pairs at the beginning; the pairs are all counted."""
 COVERAGE = 0.9995
 TRIAL_BYTES = 4_000_000
 """Most bytes of training text for which a tokenizer is trained on trial before there is a run; it takes a second or
@@ -22,7 +22,7 @@ two."""
 
 @dataclass(frozen=True, slots=True)
 class TextSurvey:
-    """Totals over the corpora."""
+    """Counts of the pairs, words and characters of some corpora together, and averages per line."""
 
     num_pairs: int
     """All pairs."""
@@ -31,18 +31,18 @@ class TextSurvey:
     num_whole: int
     """Pairs in UTF-8 with text on both sides."""
     words_a_line: float
-    """Words of a target line, on average."""
+    """Average number of words of a target line, in the first `SURVEYED_PAIRS` pairs."""
     characters_a_line: float
-    """Characters of a target line, on average, blanks not counted."""
+    """Average number of characters of a target line, white space not counted, in the first `SURVEYED_PAIRS` pairs."""
     distinct_words: int
-    """Distinct words of both sides together; of a large text, the words of a part."""
+    """Distinct words of both sides together, in the first `SURVEYED_PAIRS` pairs."""
     distinct_characters: int
     covering_characters: int
-    """Number of the most frequent characters that make 99.95 % of the text."""
+    """Number of distinct characters, the most frequent ones, that make up 99.95 % of the text."""
 
 
 def survey(corpora: Sequence[Corpus]) -> TextSurvey:
-    """Return the totals over all corpora.
+    """Return the counts and averages over all these corpora together.
 
     Raises:
         InputError: a corpus cannot be read or has unequal line counts.

@@ -28,7 +28,7 @@ SCHEDULES = {
 }
 COMMENT_COLUMN = 29
 TEMPERATURE = 5.0
-"""`data.corpus_temperature` of several directions (Arivazhagan et al., 2019)."""
+"""Value of the setting `data.corpus_temperature` if there are several directions (Arivazhagan et al., 2019)."""
 MIN_DEV_PAIRS = 100
 """Least pairs of a dev set without a warning; with fewer, BLEU moves by several points from one draw of sentences to
 another."""
@@ -53,7 +53,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class DataPlan:
-    """The text to train on and the text to validate on."""
+    """The corpora to train on and to validate on, as the configuration names them."""
 
     train: Sequence[Corpus]
     num_pairs: int
@@ -73,7 +73,7 @@ class DataPlan:
 def write_configuration(
     output: Path, header: Header, plan: DataPlan, text: TextSurvey, count_updates: CountUpdates
 ) -> None:
-    """Write a configuration for corpora that are used where they are.
+    """Write a configuration that names the corpora of `plan` by their paths; the corpora are not copied.
 
     Raises:
         InputError: the file exists already or cannot be written.
@@ -84,7 +84,7 @@ def write_configuration(
 
 
 def data_directory(output: Path) -> Path:
-    """Return the directory, next to a configuration, for the text that is written with it.
+    """Return the path of the directory `NAME.data`, next to the configuration `NAME.yaml`, for dev and training text.
 
     Raises:
         InputError: the directory would have the same name as the configuration.
@@ -98,7 +98,7 @@ def data_directory(output: Path) -> Path:
 def write_with_held_out(
     output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey, count_updates: CountUpdates
 ) -> None:
-    """Hold out a dev set: write source and target of dev set and training text, and the configuration, or nothing.
+    """Hold out a dev set: write its two files, two files of the remaining pairs, and the configuration; or nothing.
 
     Raises:
         InputError: a file exists already or cannot be written, or nothing is left to train on.
@@ -153,8 +153,11 @@ def warn_of_small_dev(num_pairs: int) -> None:
 
 
 def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
-    """Return the paths of the source and target files of the new dev set and training text; raise `InputError` if one
-    exists."""
+    """Return four paths: source and target of the new dev set, then of the training text.
+
+    Raises:
+        InputError: one of them exists.
+    """
     assert header.source_lang is not None
     assert header.target_lang is not None
     endings = (header.source_lang, header.target_lang)

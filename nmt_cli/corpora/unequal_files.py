@@ -14,14 +14,14 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_EXAMINED = 200_000
-"""Pairs that are examined to find the block of the first mismatch. After that, all pairs near it are examined."""
+"""About this many pairs are examined to find the mismatch roughly. After that, all pairs near it are examined."""
 NUM_BEFORE, NUM_SHOWN = 20, 25
-"""Lines before the place, and lines in all, that the command shows."""
+"""Lines before the mismatch, and lines in all, that the command of `look_command` shows."""
 Pairs = list[tuple[str, str]]
 
 
 def add_mismatch_place(error: UnequalLinesError) -> InputError:
-    """Return the error, with the place of the first mismatch of its two files added if it can be found."""
+    """Return the error with the place of the first mismatch in its message; `error` itself if it cannot be found."""
     mismatch = first_mismatch(error.paths, error.counts) if len(error.paths) == 2 else None
     return error if mismatch is None else InputError(f"{error}. {mismatch}")
 
@@ -77,8 +77,10 @@ def look_command(paths: Sequence[str], line: int) -> str:
 
 
 def _stretch_start(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
-    """Return the row, from 0, at which the stretch out of step begins that reaches the end of these blocks; None if
-    there is no such stretch. `blocks` are block numbers in rising order."""
+    """Return the row, from 0, from which all examined pairs are out of step; None if the last one is in step.
+
+    `blocks` are the numbers, from 0 and rising, of the blocks of `BLOCK` pairs to examine.
+    """
     detector.reset()
     begin: int | None = None
     pairs = _pairs(paths, [0] * len(paths))

@@ -99,7 +99,8 @@ def round_up(number: int, multiple: int) -> int:
 def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> SourceBatch:
     """Return sources of piece ids as one batch (B, S), each with </s>, and padded at the end.
 
-    S is the longest source with </s>, rounded up to a multiple of `multiple`."""
+    S is the length of the longest source with </s>, rounded up to a multiple of `multiple`.
+    """
     ids_BS = _pad_rows([[*source, EOS] for source in sources], multiple)
     return SourceBatch(ids_BS, ids_BS != PAD)
 

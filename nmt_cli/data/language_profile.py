@@ -29,7 +29,7 @@ _BACKGROUND_LOG_PROB = -8.5
 a text has -6.7 on average (captions, English and German), or -7.8 if the text is of another domain; by the profile of
 another language it has -9.2 or less."""
 _EVIDENCE_DIVISOR = 3.0
-"""Divisor of the evidence: trigrams overlap, so three of them tell about as much as one that is independent."""
+"""Divisor of a text's log-odds: trigrams overlap, so three of them tell about as much as one that is independent."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -51,7 +51,7 @@ class LanguageProfile:
 
     @classmethod
     def from_json(cls, value: Any, origin: str) -> LanguageProfile:
-        """Return the profile that `to_json` made.
+        """Return the profile from `value`, which `to_json` made.
 
         Raises:
             ModelError: `value` is not such a profile; the message begins with `origin`.
@@ -70,14 +70,16 @@ class LanguageProfile:
         return {"total": self.total, "trigrams": dict(self.counts)}
 
     def log_probs(self, trigrams: Iterable[str]) -> list[float]:
-        """Return the natural log-probability of each trigram."""
+        """Return the natural log-probability of each trigram, smoothed so that it is finite for unknown ones."""
         whole = self.total + _SMOOTHING * 30 * MAX_TRIGRAMS
         return [math.log((self.counts.get(trigram, 0) + _SMOOTHING) / whole) for trigram in trigrams]
 
 
 def language_probabilities(text: str, profiles: Mapping[str, LanguageProfile]) -> dict[str, float]:
-    """Return how probable it is that a text is in each language, most probable first; the sum is below 1, because it
-    may be in none of them. A text without letters has 0 for each."""
+    """Return the probability that a text is in each language, by its code, most probable first.
+
+    The sum is below 1, because the text may be in none of them. A text without letters has 0 for each.
+    """
     trigrams = _trigrams(text[:MAX_CHARACTERS])
     if not trigrams:
         return dict.fromkeys(sorted(profiles), 0.0)

@@ -28,7 +28,7 @@ class ParallelText(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The files of parallel text."""
+    """The paths of the files of a parallel corpus, and the number of times that an epoch reads it (`weight`)."""
 
     source: str
     target: str

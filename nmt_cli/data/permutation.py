@@ -1,5 +1,4 @@
-"""A random permutation that is computed, not stored: each number of it takes the same time and memory, whatever its
-size."""
+"""A random permutation that is computed, not stored: a number of it takes the same time and memory at any size."""
 
 from __future__ import annotations
 

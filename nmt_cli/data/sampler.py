@@ -18,15 +18,15 @@ from nmt_cli.system.errors import InputError
 
 BATCHES_IN_POOL = 100
 _ORDER, _SHARE, _BATCHES = 1, 2, 3
-"""Kinds of random orders: of an epoch, of a corpus of which a part is taken, of the batches of a pool."""
+"""Parts of a seed for different random orders: of an epoch, of a corpus that is drawn in part, of a pool's batches."""
 Numbers = NDArray[Any]
 
 
 class Lengths(Protocol):
-    """The lengths of all pairs, on disk or in memory."""
+    """Numbers of pieces of one side of all pairs, by pair number, on disk or in memory."""
 
     def __getitem__(self, numbers: Numbers, /) -> Numbers:
-        """Return the lengths of some pairs."""
+        """Return the lengths (N,) of the pairs with these numbers (N,)."""
         ...
 
 
@@ -72,10 +72,10 @@ def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]
 
 
 def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:
-    """Return the weight of each corpus (readings in an epoch) that gives it a share of the pairs in proportion to
-    n^(1/T), for its n pairs and the temperature T.
+    """Return the weight of each corpus: how many times an epoch reads it, perhaps with a fraction.
 
-    The number of pairs of all corpora in an epoch stays the same.
+    A corpus of n pairs gets a share of an epoch in proportion to n^(1/T), for the temperature T. The number of
+    pairs of all corpora in an epoch stays the same.
     """
     if temperature == 1.0:
         return [1.0] * len(sizes)

@@ -71,12 +71,12 @@ class _RaggedArray:
         return counts
 
     def __getitem__(self, numbers: Numbers) -> Numbers:
-        """Return the lengths of some rows."""
+        """Return the numbers of values (N,) in the rows with these numbers (N,), from 0."""
         limits = self._limits(numbers.tolist())
         return np.subtract(limits[:, 1], limits[:, 0])
 
     def _limits(self, numbers: Sequence[int]) -> Numbers:
-        """Return the positions where each row begins and ends (N, 2)."""
+        """Return the positions, counted in values of the file, where each of N rows begins and ends (N, 2)."""
         size = np.dtype(np.int64).itemsize
         found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
         return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
@@ -87,7 +87,7 @@ def _bounds_of(path: Path) -> Path:
 
 
 class PairStore:
-    """Tokenised training pairs by number, from 0."""
+    """Reads tokenised training pairs from disk by their number, which counts from 0 through all corpora."""
 
     def __init__(self, directory: Path) -> None:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine
 MAX_TRAINING_BYTES = 16_384  # of one line; longer ones teach a tokenizer nothing more
 SEGMENT_LENGTH = 65_536
-"""Characters of a part of a long line (`segments`), about; parts are encoded one by one, to bound the memory."""
+"""Approximate number of characters of the parts into which `segments` cuts a long line, to bound the memory."""
 MAX_MODEL_BYTES = 256_000_000
 _WORD = re.compile(r"\S+")
 
@@ -184,7 +184,7 @@ class Tokenizer:
         return _with_words(text, *self.encode_spans(text))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
-        """Return the runs of two or more words that one unknown piece covers, as {first word: word after the last}."""
+        """Return the runs of two or more words that one unknown piece covers, as {first index: last index + 1}."""
         word_at, _ = _word_at(text)
         unknown = [span for id_, span in zip(*self.encode_spans(text), strict=True) if id_ == UNK]
         return {
@@ -235,7 +235,7 @@ class Tokenizer:
         return _one_line(text), num_foreign
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the pieces as written in the vocabulary."""
+        """Return the text of each of these piece ids, as written in the vocabulary."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
 
     def ids_of(self, pieces: Sequence[str]) -> list[int]:

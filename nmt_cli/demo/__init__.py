@@ -1,1 +1,1 @@
-"""The demonstration: a phrase book that is generated, its configuration, and the steps of `nmt demo`."""
+"""The demo: an English-French phrase book that is generated, its configuration, and the steps of `nmt demo`."""

@@ -1,8 +1,8 @@
-"""The grammar of the phrase book: phrases that know their own word alignment.
+"""The grammar of the phrase book, which makes English-French phrase pairs together with their word alignment.
 
-A `Phrase` is aligned English and French; `fill_patterns` joins phrases by a pair of patterns, which is where words
-change places and agree; `spell` turns a finished phrase into raw text. `Product` and `Concatenation` describe all
-phrases of a kind as a sequence that is counted and indexed without being built.
+A `Phrase` has aligned English and French tokens. `fill_patterns` joins phrases by a pair of patterns, which may order
+the words differently and makes them agree. `spell` turns a finished phrase into raw text. `Product` and `Concatenation`
+are sequences of all phrases of a kind, which can be counted and indexed without building them all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
-    """An English sentence, its French translation, and the links (English, French) of white-space words, from 0."""
+    """An English sentence, its French translation, and the linked pairs (English, French) of white-space word indices.
+
+    The indices start at 0.
+    """
 
     source: str
     target: str
@@ -33,7 +36,10 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """English and French tokens before spelling (`le|l'`, `,`, `?`), and links (English, French) of their indices."""
+    """English and French tokens before `spell` joins them, and the linked pairs (English, French) of token indices.
+
+    A token `a|b`, such as `le|l'`, becomes `b` before a vowel sound and `a` elsewhere. Indices start at 0.
+    """
 
     english: tuple[str, ...]
     french: tuple[str, ...]
@@ -47,7 +53,7 @@ class Nominal:
     phrase: Phrase
     gender: Gender
     person: int
-    """Form of the verb that agrees with it: `JE`, `IL`, `NOUS`, `VOUS` or `ILS` of the lexicon."""
+    """Grammatical person and number as the index of a verb form: `JE`, `IL`, `NOUS`, `VOUS` or `ILS` of the lexicon."""
 
 
 Item = Phrase | Nominal | Verb | Adjective
@@ -55,7 +61,11 @@ Item = Phrase | Nominal | Verb | Adjective
 
 @dataclass(frozen=True, slots=True)
 class _PatternPart:
-    """One part of a pattern: a token, or a slot for an item, which may agree with another item."""
+    """One part of a pattern: a word, a slot for an item, or an auxiliary verb.
+
+    `slot` is the index of the item that fills a slot, and `agrees_with` that of the item with which a verb or adjective
+    agrees. `verb` is the auxiliary verb.
+    """
 
     token: str
     slot: int | None = None
@@ -73,7 +83,7 @@ class _PatternPart:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The parts of an English and a French pattern, and the pairs of parts (English, French) to link."""
+    """The parts of an English and a French pattern, and the pairs (English, French) of indices of parts to link."""
 
     english: tuple[_PatternPart, ...]
     french: tuple[_PatternPart, ...]
@@ -81,9 +91,10 @@ class _Pattern:
 
 
 def fill_patterns(english: str, french: str, *items: Item) -> Phrase:
-    """Return the phrase with the items in the `<slots>` of both patterns, in the order in which the English names them.
+    """Return the phrase made from an English and a French pattern, with `items` in their slots, such as `<noun>`.
 
-    A slot is linked to the slot of the same name. Words are linked if they share a label: `does/1`, `allez-vous/23`
+    The items are in the order in which the English pattern first names the slots. A slot is linked to the slot of the
+    same name. Words are linked if they share a label: `does/1`, `allez-vous/23`
     (labels 2 and 3); words without a label share the empty one. A verb or adjective agrees with the nominal that its
     slot names after a colon, as in `<verb:subject>`; without one it has its base form. `<be:subject>` and the other
     auxiliaries are labelled like words.
@@ -143,7 +154,10 @@ _SLOT = re.compile(r"<(?P<name>[\w']+)(:(?P<controller>\w+))?>(/(?P<labels>\d+))
 
 
 def _read_token(token: str, names: list[str]) -> tuple[_PatternPart, frozenset[str]]:
-    """Return the part of a pattern that a token stands for, and the labels by which it is linked."""
+    """Return a token of a pattern as a part, and the labels by which it is linked to parts of the other pattern.
+
+    `names` are the names of the slots, in the order of the items.
+    """
     if token in (",", "."):
         return _PatternPart(token), frozenset()
     if token in ("?", "!"):
@@ -160,7 +174,7 @@ def _read_token(token: str, names: list[str]) -> tuple[_PatternPart, frozenset[s
 
 
 def spell(phrase: Phrase) -> PhrasePair:
-    """Return a phrase as raw text: forms chosen by the next sound, elision, contraction, punctuation and a capital."""
+    """Return a phrase as raw text: elided and contracted, with punctuation, and a capital at the beginning."""
     source, source_places = _join(_choose_forms(phrase.english, _has_english_vowel), attached=",.?!")
     target, target_places = _join(_choose_forms(phrase.french, _has_french_vowel), attached=",.")
     links = {(source_places[s], target_places[t]) for s, t in phrase.links}
@@ -190,9 +204,9 @@ _CONTRACTIONS = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", (
 
 
 def _join(tokens: Sequence[str], attached: str) -> tuple[str, list[int]]:
-    """Return the text, and for each token the index of the white-space word of which it became a part.
+    """Return the tokens joined to a text, and for each token the index of its white-space word in that text.
 
-    Tokens in `attached` are written without a space before them.
+    Tokens that are in `attached`, such as `,`, are written without a space before them.
     """
     text: list[str] = []
     places: list[int] = []
@@ -209,7 +223,7 @@ def _join(tokens: Sequence[str], attached: str) -> tuple[str, list[int]]:
 
 
 class Choices(Protocol[T_co]):
-    """Protocol of a sequence of all phrases of a kind, which has `len` and an index only."""
+    """Protocol of a sequence, such as all phrases of a kind, that only has a length and an index operator."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> T_co: ...
@@ -252,7 +266,7 @@ class Concatenation(Generic[T]):
 
 
 def number(value: int, gender: Gender = "m") -> Phrase:
-    """Return the number in words: `vingt et une` before a feminine noun."""
+    """Return a number from 0 to 99 in English and French words; the French agrees with `gender` (`vingt et une`)."""
     return fill_patterns(words.english_number(value), words.french_number(value, gender))
 
 
@@ -288,7 +302,7 @@ def _modified_noun(adjectives: Sequence[Adjective], noun: Noun, is_plural: bool)
 
 
 def agreement(gender: Gender, is_plural: bool) -> int:
-    """Return the index of a form in the order m.sg., f.sg., m.pl., f.pl."""
+    """Return the index (0 to 3) of a French form by gender and number: m.sg., f.sg., m.pl., f.pl."""
     return (gender == "f") + 2 * is_plural
 
 

@@ -12,7 +12,7 @@ Gender = Literal["m", "f"]
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """Singular and plural of both languages, and the French gender."""
+    """A noun: the pair of its singular and plural in each language, and the gender of the French noun."""
 
     english: tuple[str, str]
     french: tuple[str, str]
@@ -21,7 +21,10 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """French forms in the order m.sg., f.sg., m.pl., f.pl.; most adjectives follow the French noun."""
+    """An adjective: its English form, and its French forms in the order m.sg., f.sg., m.pl., f.pl.
+
+    `precedes_noun` is True if it precedes the French noun; most adjectives follow it.
+    """
 
     english: str
     french: tuple[str, str, str, str]
@@ -30,7 +33,7 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """English singular and plural; French forms in the order m.sg., f.sg., m.pl., f.pl."""
+    """A determiner: its English singular and plural, and its French forms in the order m.sg., f.sg., m.pl., f.pl."""
 
     english: tuple[str, str]
     french: tuple[str, str, str, str]
@@ -38,7 +41,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """The present tense in the order `JE, IL, NOUS, VOUS, ILS`, and the English base form."""
+    """A verb: its forms in the present tense in the order `JE, IL, NOUS, VOUS, ILS`, and its English base form."""
 
     english: tuple[str, str, str, str, str]
     french: tuple[str, str, str, str, str]
@@ -49,8 +52,10 @@ JE, IL, NOUS, VOUS, ILS = range(5)
 
 
 def _nouns(text: str) -> tuple[Noun, ...]:
-    """Return the nouns of a text `ENGLISH FRENCH GENDER, ...`; a plural that is not the singular and s is given after a
-    slash."""
+    """Return the nouns in a text `ENGLISH FRENCH GENDER, ...`, such as `dress/dresses robe f`.
+
+    An irregular plural follows the singular after a slash; other plurals are the singular and an s.
+    """
     nouns = []
     for entry in text.split(", "):
         english, french, gender = entry.split()
@@ -271,7 +276,7 @@ _FRENCH_TENS = {20: "vingt", 30: "trente", 40: "quarante", 50: "cinquante", 60: 
 
 
 def english_number(number: int) -> str:
-    """Return 0 to 99 in words: `twenty-one`."""
+    """Return a number from 0 to 99 in English words, such as `twenty-one`."""
     if number < 20:
         return _ENGLISH_NUMBERS[number]
     tens, unit = divmod(number, 10)
@@ -279,7 +284,10 @@ def english_number(number: int) -> str:
 
 
 def french_number(number: int, gender: Gender = "m") -> str:
-    """Return 0 to 99 in words, in the traditional spelling: `vingt et un`, `soixante et onze`, `quatre-vingts`."""
+    """Return a number from 0 to 99 in French words: `vingt et un` (feminine `vingt et une`), `quatre-vingts`.
+
+    The spelling is the traditional one, with spaces in `soixante et onze`.
+    """
     if number == 1 and gender == "f":
         return "une"
     if number < 20:

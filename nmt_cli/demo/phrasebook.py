@@ -1,4 +1,4 @@
-"""The built-in English-French corpus: a sample of all sentences that the grammar makes, without repetition."""
+"""The built-in English-French corpus: a random sample, without repetition, of all sentences of the demo's grammar."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class PhraseBook:
 
 
 def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_test: int = 500) -> PhraseBook:
-    """Return a randomly drawn corpus that depends on the arguments alone.
+    """Return a randomly drawn corpus with the given numbers of sentence pairs; equal arguments give an equal corpus.
 
     Raises:
-        InputError: the grammar cannot make so many pairs.
+        InputError: the grammar cannot make that many pairs.
     """
     wanted = num_train + num_dev + num_test
     if wanted > capacity():
@@ -47,10 +47,12 @@ def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_
 
 
 def write(book: PhraseBook, directory: Path) -> list[Path]:
-    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`.
+    """Write the three parts into `directory` as `train.en`, `train.fr`, `train.align` and so on, a sentence a line.
+
+    The `.align` files have the links in the Pharaoh format. Files that exist with the right content are kept.
 
     Returns:
-        the directories and files that were not there before, a directory before what lies in it.
+        the directories and files that were not there before; a directory comes before its files.
 
     Raises:
         InputError: a file of one of these names has other contents, so that nothing is written; or the directory cannot
@@ -75,7 +77,7 @@ def write(book: PhraseBook, directory: Path) -> list[Path]:
 
 
 def _texts(book: PhraseBook) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of each file."""
+    """Yield the name and the content of each file of the phrase book."""
     for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
         yield f"{name}.en", _as_lines(pair.source for pair in pairs)
         yield f"{name}.fr", _as_lines(pair.target for pair in pairs)
@@ -91,12 +93,15 @@ def _holds(path: Path, text: bytes) -> bool:
 
 
 def capacity() -> int:
-    """Return the number of distinct pairs that the grammar can make."""
+    """Return the number of distinct sentence pairs that the grammar can make."""
     return sum(len(phrases) for _, phrases in KINDS)
 
 
 def _shares(wanted: int) -> list[int]:
-    """Return the number of sentences of each kind to draw: by weight, but if a kind has too few, others give more."""
+    """Return for each of `KINDS` the number of sentences to draw, `wanted` in all, in proportion to the weights.
+
+    If a kind has too few sentences, more are drawn of the others.
+    """
     shares = [0] * len(KINDS)
     open_weight = sum(weight for weight, _ in KINDS)
     for i in sorted(range(len(KINDS)), key=lambda i: len(KINDS[i][1]) / KINDS[i][0]):

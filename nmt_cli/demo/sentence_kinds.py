@@ -1,4 +1,4 @@
-"""The kinds of sentence of the phrase book, each with its weight: the grammar applied to the lexicon."""
+"""The kinds of sentence in the phrase book, made from the grammar and the lexicon. A kind's weight is its share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _QUALITIES = (*words.LOOKS, *words.THING_QUALITIES)
 # Noun phrases and other parts that several kinds of sentence share.
 _PRONOUNS = tuple(Nominal(fill_patterns(en, fr), gender, person) for en, fr, gender, person in words.PRONOUNS)
 _THIRD_PERSON_PRONOUNS = tuple(pronoun for pronoun in _PRONOUNS if pronoun.person in (words.IL, words.ILS))
-"""The pronouns whose French predicate has a certain gender: he, she, they."""
+"""The pronouns he, she and they, with which a French adjective has a definite gender."""
 _PEOPLE = Concatenation(
     _noun_phrases(_THE, _NO_ADJECTIVES, words.STRANGERS),
     _noun_phrases(words.POSSESSIVES, _NO_ADJECTIVES, words.RELATIONS),

@@ -1,4 +1,4 @@
-"""The steps of `nmt demo`: every stage once, as a user goes through them, on the built-in corpus.
+"""The steps of `nmt demo`, from the data to an exported page, on the built-in corpus.
 
 Training, translation, drawing and the export are commands of their own; they are passed as functions.
 """
@@ -88,7 +88,7 @@ def run_steps(
 
 
 def configuration(directory: Path) -> Config:
-    """Return the demo's configuration with its files below `directory`."""
+    """Return the demo's configuration, with all its paths changed from `runs/demo` to `directory`."""
     text = resources.files("nmt_cli.demo").joinpath("demo.yaml").read_text(encoding="utf-8")
 
     def relocate(value: Any) -> Any:
@@ -104,7 +104,7 @@ def configuration(directory: Path) -> Config:
 
 
 def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
-    """Write the attention as a page and as a figure; log the reason if one cannot be written."""
+    """Write attention pictures as the files `PICTURES`, a page and a figure; log an error if one cannot be written."""
     for name in PICTURES:
         try:
             draw_attention(pictures, directory / name)
@@ -114,5 +114,5 @@ def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
 
 
 def _crosses(pair: PhrasePair) -> bool:
-    """Return whether two links of a pair cross, as those of an adjective and its noun do."""
+    """Return whether any two word links of a pair cross, as in `red car`, `voiture rouge`."""
     return any(a < c and b > d for a, b in pair.links for c, d in pair.links)

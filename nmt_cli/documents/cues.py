@@ -29,7 +29,7 @@ _CLOSING = "\"'»”’)]"
 
 
 def join_cues(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
-    """Yield the segments; timed segments over which one sentence runs are joined into one, with seams between them.
+    """Yield the segments; cues over which one sentence runs are joined into one, with a `Kind.SEAM` between two cues.
 
     A capital letter at the beginning of a cue begins a sentence. In languages that capitalise nouns, it does so only if
     the word is a frequent beginning of sentences, or is written with a small letter elsewhere.
@@ -46,7 +46,7 @@ def join_cues(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
 
 
 def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
-    """Return the words whose capital begins a sentence: those that a cue writes small, and those of `_BEGINNINGS`."""
+    """Return the words that begin a sentence if capitalised: `_BEGINNINGS`, and words that a cue writes small."""
     texts = (line for segment in segments if segment.time is not None for line in _bare_lines(segment))
     return frozenset(_BEGINNINGS.split()) | {
         word for text in texts for word in re.findall(r"\w+", text) if word[0].islower()

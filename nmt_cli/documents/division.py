@@ -13,7 +13,8 @@ _EMPTY = 1e6
 _TOO_FAST = 10.0
 """Cost of a character that cannot be read in time; a word in the wrong cue costs 1."""
 _SHARE = 0.5
-"""Cost of a seam where the share of the translation before it differs by 1 from the share of the source before it."""
+"""Cost of a seam, the border of two cues, for a difference of 1 between the shares of source and translation before
+it."""
 
 
 class CuePart(NamedTuple):
@@ -28,11 +29,11 @@ class CuePart(NamedTuple):
 def divide_words(
     words: Sequence[str], aligned_to: Sequence[int], seams: Sequence[int], cue_parts: Sequence[CuePart]
 ) -> list[int]:
-    """Return the index of the target word that follows each seam, found by dynamic programming.
+    """Return the index of the target word that follows each seam, which is the border of two cues.
 
     `aligned_to` has the index of the source word of each target word, `seams` the index of the source word that follows
     each seam, and `cue_parts` the source part of each cue. A word should be in the cue of its source word. A cue that
-    could be read in time should remain so, which weighs more.
+    could be read in time should remain so, which weighs more. Dynamic programming finds the least cost.
     """
     if not seams:
         return []
@@ -61,9 +62,9 @@ def _best_ends(
 ) -> tuple[list[float], list[int]]:
     """Return, for each word before which a cue may end, the least cost up to this end, and the first word of the cue.
 
-    For each word, `best` has the least cost of the earlier cues if they end before it, `lengths` the characters before
-    it, `wrong` the words before it that belong to other cues, and `away` the cost of a seam before it. `limit` is the
-    number of characters that can be read in time.
+    For each word, `best` has the least cost of the earlier cues if they end before it, `lengths` the number of
+    characters before it, `wrong` the number of words before it that belong to other cues, and `away` the cost of a seam
+    (the border of two cues) before it. `limit` is the number of characters that can be read in time.
 
     A cue that is too long from some beginning is so for all later ends, so only the best such beginning is kept. Among
     the other beginnings, one is dropped as soon as a later one costs less, because the later one also stays short

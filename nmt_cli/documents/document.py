@@ -78,7 +78,7 @@ class DocumentCounts:
 
 
 class TranslatedDocument(NamedTuple):
-    """A document in the target language."""
+    """A document in the target language, in its encoding, with the counts for the warnings about its translation."""
 
     content: bytes
     counts: DocumentCounts
@@ -325,7 +325,7 @@ def _translate_segments(
 
 
 def _text_of(segment: Segment) -> str:
-    """Return the text that may show the placeholder conventions of its document; empty if its flags tell them."""
+    """Return the text of a segment in which placeholder conventions are looked for; empty if its flags name them."""
     if any(map(is_format, segment.format_flags)):
         return ""
     return "".join(atom.text for atom in segment.atoms if atom.kind is Kind.TEXT)
@@ -433,7 +433,7 @@ class _Assembly:
 
 
 def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
-    """Return the number of characters of text in each part between the seams."""
+    """Return the number of characters of text in each part between the seams, the borders of cues."""
     lengths = [0]
     for atom in atoms:
         if atom.kind is Kind.SEAM:

@@ -17,7 +17,7 @@ from nmt_cli.normalization.placeholders import default_name
 from nmt_cli.text.line import CodeKind
 
 DEFAULT_FINDER = CodeFinder()
-"""Finder of tags and placeholders for any text, without flags or habits."""
+"""Finder of tags and placeholders in a text of which neither gettext flags nor used conventions are known."""
 _REFERENCE = re.compile(CHARACTER_REFERENCE)
 _KINDS = {
     CodeKind.OPEN: Kind.OPEN,
@@ -87,7 +87,10 @@ def _cut_out(run: Sequence[Atom], finder: CodeFinder, work: Work) -> Iterator[At
 
 
 def _as_code(raw: str, text: str, kind: CodeKind, name: str) -> Atom:
-    """Return the atom of a tag or a placeholder."""
+    """Return the atom of a tag or placeholder that is spelled `raw` in the document and reads `text`.
+
+    `name` is the name of a tag. An escaped sign or a reference to a blank becomes text.
+    """
     if kind in _KINDS:
         return Atom(raw, name if kind in (CodeKind.OPEN, CodeKind.CLOSE) else "", _KINDS[kind])
     if kind is CodeKind.ESCAPE:

@@ -55,7 +55,10 @@ def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
 
 
 def finder_of(segment: Segment, habits: frozenset[str] = frozenset()) -> CodeFinder:
-    """Return the finder of placeholders and tags for a segment, set up by its flags and the habits of its document."""
+    """Return the finder of placeholders and tags for a segment, set up by its flags and its kind of text.
+
+    `habits` are the names of the placeholder conventions that the text of the document shows.
+    """
     if segment.codes is CodeSyntax.MESSAGE:
         return CodeFinder.of_flags(segment.format_flags, habits)
     return CodeFinder(habits=habits, has_numbered=segment.codes is CodeSyntax.UNIT)

@@ -52,31 +52,31 @@ _SIGNS = "%{}<>"
 
 
 class RestoredUnit(NamedTuple):
-    """A unit in the target language."""
+    """A translated sentence with its tags and placeholders put back."""
 
     chunks: list[str]
-    """Text between the seams, in the document's own spelling; one more than there are seams."""
+    """The text as the document spells it, cut at its seams, the borders of subtitle cues; one string without seams."""
     num_lost: int
     """Number of placeholders that the model lost and that were put back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The line of a unit: the text that the model sees, and the places of all else in it."""
+    """The line that the model reads for a sentence, with the places of tags, placeholders and cue borders in it."""
 
     model_line: ReadLine
     seams: tuple[int, ...]
     """Offset of each seam, the border of two subtitle cues, in the text that the model reads."""
     names: tuple[str, ...]
-    """The words by which the model sees the placeholders."""
+    """The words that the model reads in place of the placeholders."""
     source: str
-    """The unit as the document writes it."""
+    """The sentence as the document spells it, with its tags and placeholders."""
     quotes: tuple[tuple[str, str], ...] = ()
     """Quotation marks that the document writes in another way, each as (its spelling, the mark)."""
 
     @property
     def text(self) -> str:
-        """Text for the model."""
+        """The text that the model reads."""
         return self.model_line.text
 
     @property
@@ -129,7 +129,7 @@ def line_of(unit: Unit, raw: Callable[[Atom], str], work: Work) -> Line:
 
 
 def _undo_of(line: ReadLine, name: str) -> UndoRecord:
-    """Return the record by which a step can be undone; an empty record if the step changed nothing."""
+    """Return the record by which the normalisation step `name` can be undone; an empty one if it changed nothing."""
     is_first = name == _TAGS.name
     nothing = UndoRecord(
         name, Edits.identity(line.raw if is_first else line.text), RemovedCodes(()) if is_first else ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nmt_cli.text.direction import Direction
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-"""Metrics of `nmt evaluate`, with their names in the card."""
+"""Keys of the metrics in the report of `nmt evaluate`, with their names in the card."""
 UNKNOWN = "unknown"
 Lines = Iterator[str]
 
@@ -43,20 +43,20 @@ class EvaluationScores:
     """Names of the model directories, without the directories above them; several models are an ensemble."""
     checkpoints: tuple[str, ...]
     fingerprints: tuple[str, ...]
-    """`Experiment.fingerprint` of each model; reports of earlier versions have none."""
+    """SHA-256 of each model (`Experiment.fingerprint`); empty for a report of an earlier version."""
     scores: Mapping[str, tuple[float, str]]
-    """By metric: score and signature."""
+    """Score and sacreBLEU signature of each metric, by its key in `LABELS`."""
     files: tuple[str, ...]
-    """File names of the source and of the references."""
+    """File names, without directories, of the source and of the references."""
     asked_checkpoint: str
     is_configured: bool
-    """False if the set was given on the command line, or if the configuration now has it with other files."""
+    """False if the configuration does not name this test set, or names it with other files."""
     length_penalty: float | None
     """Length penalty that was chosen on the dev set; None if the default was used."""
 
     @property
     def command(self) -> str:
-        """The command of `nmt evaluate` that gives these scores."""
+        """The shell command `nmt evaluate ...` that computes these scores again."""
         words = ["nmt", "evaluate", *(word for model in self.models for word in ("--model", model))]
         words += ["--checkpoint", self.asked_checkpoint] if self.asked_checkpoint != "best" else []
         if self.is_configured:
@@ -68,7 +68,7 @@ class EvaluationScores:
 
 
 def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
-    """Return the card of one model or several.
+    """Return the model card, in Markdown with front matter, of one model or several.
 
     Raises:
         InputError: there is no such model or checkpoint.
@@ -87,7 +87,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
-    """Return the values of the front matter, by which hubs search."""
+    """Return the keys and values of the front matter of a card, by which model hubs search."""
     configs = [model.config for model in models]
     languages = dict.fromkeys(language for config in configs for language in config.data.languages)
     licences = {config.data.licence for config in configs}
@@ -127,7 +127,7 @@ def _dataset(corpus: Any) -> str:
 
 
 def _direction_text(direction: Direction) -> str:
-    """Return a direction in words."""
+    """Return a direction in words, escaped for Markdown: `from de to en`."""
     return f"from {escape_markdown(direction.source)} to {escape_markdown(direction.target)}"
 
 
@@ -145,8 +145,8 @@ class _Model:
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
         made_by = Provenance(experiment.improvement_path)
         self.improved_from = made_by.texts() if made_by.path.is_file() else None
-        """The texts that `nmt improve` was given, which the configuration of its last training does not name; None
-        if it did not make the model."""
+        """Path, SHA-256 and number of lines of each text that `nmt improve` was given; None if it did not make the
+        model. The configuration does not name these texts."""
         self.measured = [
             # The directory may have been renamed since.
             replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
@@ -154,13 +154,13 @@ class _Model:
         ]
 
     def is_of_this_model(self, measured: EvaluationScores) -> bool:
-        """Return whether scores were measured with this checkpoint alone."""
+        """Return True if these scores were measured with this model's checkpoint alone, not with an ensemble."""
         if measured.fingerprints:
             return measured.fingerprints == (self.fingerprint,)
         return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
 
     def datasets(self) -> list[str]:
-        """Return the names of the corpora that the model was made from."""
+        """Return the names, without file endings, of the training corpora, or of the texts given to `nmt improve`."""
         if self.improved_from is None:
             return [_dataset(corpus) for corpus in self.config.data.train]
         names = (PurePath(path).name.removesuffix(".gz") for path, _, _ in self.improved_from)
@@ -187,7 +187,7 @@ class _Model:
         }
 
     def lines(self) -> Lines:
-        """Yield the card without its front matter."""
+        """Yield the lines of the card, without the front matter."""
         data = self.config.data
         yield f"# {escape_markdown(self.config.name)}"
         yield ""
@@ -352,7 +352,7 @@ class _Model:
 
 
 def _read_scores(experiment: Experiment) -> list[EvaluationScores]:
-    """Return the scores of the test sets in the report of `nmt evaluate`, in its order; none if it cannot be read."""
+    """Return the scores of each test set in the report of `nmt evaluate`; an empty list if there is none to read."""
     try:
         entries = read_report(experiment.reports_path / REPORT)
     except InputError:
@@ -375,7 +375,7 @@ def _read_scores(experiment: Experiment) -> list[EvaluationScores]:
 
 
 def _files_of(entry: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the source and the references of a set; none in a report of an earlier version."""
+    """Return the paths of source and references in a report's entry; empty in a report of an earlier version."""
     return [*_strings([entry.get("source")]), *_strings(entry.get("references"))]
 
 

@@ -1,4 +1,4 @@
-"""The report of `nmt evaluate`: the scores of each test set, and the models that have them."""
+"""The report of `nmt evaluate`, a JSON file: the scores of each test set, and the models that were evaluated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPORT = "report.json"
 
 
 def read_report(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the entry of each test set in a report of `nmt evaluate`, by name; empty if there is no such file.
+    """Return the scores and settings of each test set, by its name, from a report; empty if there is no file.
 
     Raises:
         InputError: the file is no such report, is damaged or cannot be read.

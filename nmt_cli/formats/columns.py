@@ -1,4 +1,4 @@
-"""Finds the two columns of a table that hold the two sides: by a header row, by their text, or as the user says."""
+"""Finds the columns of a table that hold source texts and translations: by headers, by the text, or by `--columns`."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def _mark_cut_rows(
     `width` is the number of cells in a whole row; with 0, no row is a part. The parts of a row have its cells together,
     and one more for each break: a row of 4 cells becomes rows of 2 and 3, or of 1, 2 and 3. A break in the last cell
     leaves a whole row and a row of one cell, a break in the first cell the reverse. No part but the last ends with the
-    end of a sentence, except before a single cell of a table with several columns. Without `has_parts`, short rows
-    count as whole.
+    end of a sentence, except before a single cell of a table with several columns. Without `has_parts`, short rows of
+    several cells count as whole.
     """
     waiting: list[tuple[tuple[str | int, list[str]], bool]] = []
     """Rows that the next row may show to be parts, each with whether it is known to be a part already."""
@@ -342,7 +342,7 @@ def is_header(row: list[str], languages: Languages | None = None, body: Sequence
 
 
 def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bool:
-    """Return whether all cells of a column are longer than its name and in another script, Latin or not."""
+    """Return whether all cells of a column are longer than its name, and either they or it are in Latin script."""
     cells = [cell for cell in _column_cells(body, column) if _LETTER.search(cell)]
     if len(cells) < 2 or not _LETTER.search(name):
         return False
@@ -351,7 +351,7 @@ def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bo
 
 
 def _rank_columns(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int]:
-    """Return columns by the number of words in their cells, most first; the first two are in the order of the table."""
+    """Return column indices, those with most words first; but the first two are in the order of the table."""
 
     def num_words(column: int) -> float:
         cells = [cell for cell in _column_cells(rows, column) if _LETTER.search(cell)]
@@ -372,7 +372,7 @@ def _names_side(cell: str) -> bool:
 def _named_columns(
     header: list[str], body: Sequence[list[str]], name: str, languages: Languages
 ) -> tuple[int, int] | None:
-    """Return the columns of source and target that the header names, or None if it does not name both.
+    """Return the indices of the source and target columns that the header names, or None if it does not name both.
 
     Raises:
         InputError: the header names other languages.
@@ -432,7 +432,7 @@ def split_columns_option(asked: str) -> list[str]:
 
 
 def _has_names(row: list[str], asked: str | None) -> bool:
-    """Return whether --columns gives at least one name, and the row has all of them; a number counts as a column."""
+    """Return whether --columns names a column by its header, not its number, and the row has all names given so."""
     names = [part for part in split_columns_option(asked) if not part.isdecimal()] if asked is not None else []
     return bool(names) and {*names} <= {cell.strip() for cell in row}
 

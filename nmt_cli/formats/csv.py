@@ -21,7 +21,7 @@ DELIMITERS = ",;\t|"
 def read_csv(
     input_file: Input, facts: TextFacts, head: str, report: ImportReport, separator: str | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows with the number of the line where each begins.
+    """Yield the number of the line, from 1, on which each row begins, and the cells of the row.
 
     Raises:
         InputError: no character separates the cells of most rows alike, several do, or a quoted cell does not end.
@@ -39,7 +39,7 @@ def _is_separator_line(line: str) -> bool:
 
 
 class _CutRows(NamedTuple):
-    """The rows of the head of a table as one separator cuts them."""
+    """The first rows of a table, cut into cells at one of the possible separators."""
 
     delimiter: str
     rows: list[list[str]]
@@ -104,12 +104,12 @@ def find_delimiter(name: str, head: str) -> str:
 
 
 def separator_option(separator: str) -> str:
-    """Return a separator as --separator takes it."""
+    """Return a separator as the user writes it after --separator: `tab` for a tab, else the character itself."""
     return "tab" if separator == "\t" else separator
 
 
 def _rows(lines: list[str], delimiter: str) -> tuple[list[list[str]], bool]:
-    """Return the rows that a separator gives, and whether quotes are only where CSV allows them.
+    """Return the lines as rows, cut into cells at `delimiter`, and whether quotes are only where CSV allows them.
 
     A cell that is still open after the last line may be closed after the head of the file.
     """

@@ -1,4 +1,4 @@
-"""Decodes a document and encodes it again, without a change to the bytes where the text has none."""
+"""Decodes a document, and encodes its translation, if possible in the same encoding."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class EncodedText:
     """A decoded document. A byte order mark is its first character; each byte that is not valid is a lone surrogate."""
 
     name: str
-    """The name in messages."""
+    """Name of the document in messages."""
     text: str
     codec: str
-    """Python's name of the encoding in which the document is written again."""
+    """Python's name of the encoding in which the translated document is written."""
     notes: tuple[str, ...] = ()
     """Warnings about its encoding."""
     needs_utf8_declaration: bool = False
@@ -60,9 +60,10 @@ def declared_charset(data: bytes, charset: Charset) -> str | None:
 def detect_document_encoding(
     input_file: Input, charset: Charset, languages: Languages, asked: str | None = None
 ) -> TextFacts:
-    """Return the encoding of a document: the one asked for, else Unicode, else the one it declares, else a likely one.
+    """Return the encoding and the line ends of a document.
 
-    Bytes that are valid UTF-8 beyond ASCII are UTF-8, whatever is declared.
+    The encoding is the one asked for, else Unicode, else the one that the document declares, else a likely one. Bytes
+    that are valid UTF-8 beyond ASCII are UTF-8, whatever is declared.
 
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.

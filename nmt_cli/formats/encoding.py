@@ -26,7 +26,7 @@ _SUPERSETS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
-"""Larger encodings that the WHATWG Encoding Standard reads under these names, which Python reads more narrowly."""
+"""By Python's name of an encoding, the larger one that browsers use for texts declared in it (WHATWG standard)."""
 _NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 
@@ -159,7 +159,7 @@ def _asked(input_file: Input, asked: str) -> TextFacts:
 
 
 def _declared(input_file: Input, declared: str) -> TextFacts | None:
-    """Return the facts of a text in the encoding that it declares; None if that is unknown or the text is invalid."""
+    """Return the declared encoding and the line ends; None if it is unknown or the text is not valid in it."""
     try:
         codec = declared_codec(declared)
     except LookupError:

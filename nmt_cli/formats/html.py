@@ -56,8 +56,8 @@ _OF_ELEMENT = {
     "optgroup": "label", "option": "label", "track": "label", "th": "abbr", "table": "summary", "meta": "content",
     "input": "value",
 }  # fmt: skip
-"""A further attribute with text that these elements have; `meta` only with a name in `_META`, `input` only with a type
-in `_BUTTONS`."""
+"""By the name of an element, a further attribute of it that people read; for `meta` only with a name in `_META`, for
+`input` only with a type in `_BUTTONS`."""
 _META = frozenset(
     ("description", "keywords", "application-name", "apple-mobile-web-app-title", "og:title", "og:description",
      "og:site_name", "og:image:alt", "twitter:title", "twitter:description", "twitter:image:alt")
@@ -65,7 +65,7 @@ _META = frozenset(
 _BUTTONS = frozenset(("button", "reset", "submit"))
 _NOTED = frozenset(("translate", "class", "lang", "xml:lang", "type", "name", "property"))
 _PRESCAN = re.compile(rb"<!--(?:-?>|.*?(?:-->|\Z))|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*(?:>|\Z)", re.S)
-"""A comment, the beginning of a tag, or what is read like a comment."""
+"""Pattern of a comment, the beginning of a tag, or a declaration, by which the encoding of a page is searched for."""
 _BYTES_OF_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)))?""")
 _CHARSET = re.compile(rb"\s*([\w.:-]+)")
 _CHARSET_IN_CONTENT = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
@@ -79,7 +79,7 @@ class Page(Content):
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         super().__init__(document, work)
         self._roots: list[tuple[str, int]] = []
-        """The tags `<html>`, with their places."""
+        """The `<html>` tags of the page, each as (the tag as it is written, its offset in the document)."""
 
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
@@ -104,7 +104,7 @@ class Page(Content):
         return XML_ENCODING.match(data)
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the texts of the page.
+        """Yield a segment for each text of the page: a paragraph, a heading, a cell, an attribute and so on.
 
         Raises:
             InputError: the page ends within a tag or with elements open, or is nested beyond reason.
@@ -138,17 +138,17 @@ class _Walk:
         self._document, self._text, self._work = document, document.text, work
         self._open: list[tuple[str, int]] = []
         self._places: dict[str, list[int]] = {}
-        """By the name of an element, its indices in `_open`."""
+        """By the name of an element, its indices in `_open`, the list of the open elements."""
         self._not_inline: list[int] = []
-        """Indices in `_open` of the blocks and links: of the elements that the start tag of another may end, or that
-        protect the elements around them from that."""
+        """Indices in `_open`, the list of the open elements, of blocks and links. A start tag may end one of them, such
+        as `<p>`; other blocks protect the elements around them from that."""
         self._atoms: list[Atom] = []
         self._start = 0
         self._untouched: tuple[int, int, str] | None = None
-        """Depth, place and name of the enclosing element that is not translated; None outside of such elements."""
+        """Depth, offset and name of the enclosing element that is not translated; None outside of such elements."""
         self._within: list[tuple[int, tuple[int, int, str]]] = []
-        """Depth of each open element that is translated though an element around it is not, with `_untouched` of the
-        latter."""
+        """Depth of each open element that is translated though an element around it is not, with the value that
+        `_untouched` had for the latter."""
         self._ends: set[str] = set()
 
     def collect(self, events: list[Event]) -> None:
@@ -176,7 +176,7 @@ class _Walk:
         self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
-        """Add an event that is outside of untranslated elements to the text."""
+        """Add an event outside of untranslated elements to the text that is being collected, or end that text at it."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
             self._add(event.start + num_marks, *self._work.each(parse_references(raw[num_marks:])))
@@ -230,7 +230,7 @@ class _Walk:
             self._document.refuse(event.start, f"elements are nested more than {MAX_DEPTH:,} deep; nest them less")
 
     def _close(self, place: int) -> None:
-        """End the element at an index of `_open`, and all within it."""
+        """Remove the element at an index of `_open`, the list of the open elements, and all elements within it."""
         for name, _ in self._open[place:]:
             self._places[name].pop()
         del self._open[place:]
@@ -305,7 +305,7 @@ def _is_inline(name: str) -> bool:
 
 
 def _translatable_attributes(name: str, values: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the attributes of a tag that people read."""
+    """Return the names of the attributes that people read in a tag `name` whose attributes have these values."""
     own = _OF_ELEMENT.get(name)
     is_named = {values.get("name", "").lower(), values.get("property", "").lower()} & _META
     if own is None or (name == "meta" and not is_named):

@@ -108,12 +108,12 @@ def _first_letter(atoms: Sequence[Atom], label: tuple[int, int]) -> str:
 
 
 def _is_label(atom: Atom) -> bool:
-    """Return whether an atom opens an element that a page may show side by side with others, or a custom element."""
+    """Return whether an atom is the opening tag of a link, a button, a form label or a custom element."""
     return atom.kind is Kind.OPEN and (atom.text in _LABELS or "-" in atom.text)
 
 
 def separate_labels(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with a break between two links or form labels with text that only signs, if anything, separate.
+    """Return the atoms with a break between two links or form labels that have text and at most signs between them.
 
     A page shows them as two texts, as in a menu; `|` between them stays as it is. Other elements get no break, because
     they may style two parts of one word.

@@ -11,8 +11,8 @@ from nmt_cli.formats.references import ENDLESS
 from nmt_cli.formats.work import Work
 
 _MANY_ATTRIBUTES, _WEIGHT = 100, 4
-"""Number of attributes of a tag beyond which each further one counts as `_WEIGHT` parts of the work: the library reads
-a whole tag at once."""
+"""Number of attributes of a tag beyond which each further one counts as `_WEIGHT` parts of the work (see `Work`): the
+library reads a whole tag at once."""
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.S)
 _NAME = re.compile(r"<[a-zA-Z][^\t\n\r\f />\x00]*")
 _ATTRIBUTE = re.compile(
@@ -21,7 +21,7 @@ _ATTRIBUTE = re.compile(
 
 
 class Event(NamedTuple):
-    """A piece of the page, which ends where the next begins."""
+    """A tag, text, comment or the like of a page; it ends where the next begins."""
 
     start: int
     kind: str
@@ -30,7 +30,7 @@ class Event(NamedTuple):
 
 
 def events_of(document: EncodedText, work: Work) -> list[Event]:
-    """Return the pieces of a page in order, and an empty one at its end.
+    """Return the tags, texts, comments and the like of a page in order, and an empty event at its end.
 
     Raises:
         InputError: the page ends within a tag, a comment or a script.
@@ -46,7 +46,7 @@ def events_of(document: EncodedText, work: Work) -> list[Event]:
 
 
 class _Parser(HTMLParser):
-    """Notes the place and the kind of each event. All else that the library reports is in the text."""
+    """Collects the offset and the kind of each tag, text and comment, by which the text of the page is read later."""
 
     def __init__(self, work: Work) -> None:
         # True, because what looks like a reference and is none would end the parsing.
@@ -55,10 +55,10 @@ class _Parser(HTMLParser):
         self._work = work
         self._place = 0
         self._names: dict[str, str] = {}
-        """Each name once, because a page may repeat it a hundred thousand times."""
+        """Each tag name, mapped to one shared string, because a page may repeat a name a hundred thousand times."""
 
     def updatepos(self, i: int, j: int) -> int:
-        """Note that the text from `i` to `j` is read. A line and a column, as in the library, are not needed."""
+        """Advance the offset by the text from `i` to `j`, and return `j`; the library's line and column are unused."""
         self._place += max(0, j - i)
         return j
 
@@ -92,7 +92,10 @@ class _Parser(HTMLParser):
         self._add("other")
 
     def parse_comment(self, i: int, report: int = 1) -> int:
-        """Parse a comment as the HTML standard ends it: `<!-->` and `<!--->` are whole ones, and `--!>` ends one."""
+        """Return the end of the comment at `i`, or -1 if it is cut off.
+
+        As in the HTML standard, `<!-->` and `<!--->` are whole comments, and `--!>` ends one.
+        """
         del report
         comment = _COMMENT.match(self.rawdata, i)
         if comment is None:
@@ -101,7 +104,10 @@ class _Parser(HTMLParser):
         return comment.end()
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Parse `<![...]>` as one event; the library fails on names that it does not know."""
+        """Return the end of the section `<![...]>` at `i`, or -1 if it is cut off.
+
+        The section is one event; the library would fail on names that it does not know.
+        """
         del report
         closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closing, i)

@@ -38,7 +38,7 @@ _REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One file with both sides, or two files with one each, source first."""
+    """The files that are read together: one with source and target texts, or two with one each, source first."""
 
     format: str
     inputs: tuple[tuple[Input, TextFacts | None], ...]
@@ -99,7 +99,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
 
 
 def _detect_encoding(one: RecognisedInput, settings: Settings) -> TextFacts:
-    """Return the encoding of a file that is read alone; warn if the file declares another one."""
+    """Return the encoding and line ends of a file that is read alone; warn if it declares another encoding."""
     charset = TmxHandler.charset if one.format == "TMX" else READERS.get(one.format, Content).charset
     facts = detect_document_encoding(one.input_file, charset, settings.languages, settings.encoding)
     declared = declared_charset(one.input_file.head(), charset)
@@ -131,12 +131,12 @@ def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
 
 
 def format_label(name: str) -> str:
-    """Return the name of a format for messages and reports."""
+    """Return the name of a format for messages and reports: `parallel text` for `text`, else the name itself."""
     return "parallel text" if name == "text" else name
 
 
 def _refuse_doubles(inputs: list[RecognisedInput]) -> None:
-    """Refuse a file, or a member of an archive, that is given twice: its pairs would count twice."""
+    """Raise `InputError` if a file, or a member of an archive, is given twice: its pairs would count twice."""
     seen = set()
     for one in inputs:
         place = os.path.realpath(one.input_file.path), one.input_file.member
@@ -149,7 +149,10 @@ def _refuse_doubles(inputs: list[RecognisedInput]) -> None:
 def _refuse_tables_by_language(
     standalone_files: list[RecognisedInput], side_files: list[RecognisedInput], settings: Settings
 ) -> None:
-    """Refuse two files that are named after the languages but look like tables, as both readings are possible."""
+    """Raise `InputError` if two files are named after the languages but one looks like a table.
+
+    They may be parallel text, or tables with both languages.
+    """
     both = [*standalone_files, *side_files]
     if settings.format is not None or len(both) != 2 or not {one.format for one in standalone_files} & {"TSV", "CSV"}:
         return
@@ -176,7 +179,7 @@ def _job_of_two(two: Sequence[RecognisedInput], settings: Settings, ignored: tup
 
 
 def _detect_side_encoding(input_file: Input, settings: Settings) -> TextFacts:
-    """Return the encoding of one of two files; for one that is plainly UTF-8, --encoding is ignored with a warning."""
+    """Return the encoding and line ends of one of two files; if it plainly is UTF-8, warn and ignore --encoding."""
     asked = settings.encoding
     if _contradicts(asked, input_file):
         warn(f"{input_file.name}: is valid UTF-8 and is read so, not as --encoding {asked} says")
@@ -264,7 +267,7 @@ def _read_pairs(job: Job, settings: Settings, report: ImportReport) -> Iterator[
 
 
 def _read_texts(job: Job, settings: Settings, report: ImportReport) -> Iterator[ImportedPair]:
-    """Yield the texts of a file in one language, each as both sides."""
+    """Yield the texts of the only file of a job, which is in one language, each as source and as target."""
     ((input_file, facts),) = job.inputs
     language, columns = settings.languages.source, settings.columns
     if job.format == "XLSX" or facts is None:

@@ -1,11 +1,11 @@
-"""The text of a segment in TMX, between the inline codes of other programs."""
+"""Extracts the text of a segment in TMX from between its inline codes, which hold the markup of other formats."""
 
 from __future__ import annotations
 
 import re
 
 _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"))
-"""Elements that hold or represent codes, and have no text of the sentence."""
+"""Names of elements of TMX and XLIFF that hold or stand for markup, and have no text of the sentence."""
 LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
 SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
@@ -25,7 +25,7 @@ class SegmentText:
         self._parts: list[str] = []
         self._code: list[str] = []
         self._opened: list[bool] = []
-        """For each open element, whether its text is hidden."""
+        """For each open element, outermost first, whether its text is left out."""
         self._num_hidden = 0
         self._is_break = False
 

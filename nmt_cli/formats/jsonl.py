@@ -1,4 +1,4 @@
-"""JSON lines: an object in each line, with the two sides in it or in its `translation`."""
+"""JSON lines: each line has an object with a source and a target field, in itself or in its field `translation`."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ def conflicting_language(declared: Iterable[str], language: str) -> str | None:
 
 
 def warn_of_region(name: str, code: str, language: str) -> None:
-    """Warn if the text of a file is of another region or script than the language that is asked for."""
+    """Warn if a file marks its text with `code`, another region or script than that of the language asked for."""
     if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):
         warn(f"{name}: text marked {code.strip()} is used as {language}")
 
 
 def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
-    """Warn if texts in several regions or scripts are taken for one language; `codes` has the number of each."""
+    """Warn if texts in several regions or scripts are taken for one language; `codes` has the texts of each code."""
     if len({code.strip().lower().replace("_", "-") for code in codes}) > 1:
         each = ", ".join(f"{number:,} in {code.strip()}" for code, number in codes.items())
         warn(
@@ -92,7 +92,7 @@ def updated_language(declared: str, code: str) -> str:
 
 
 def language_in(text: str) -> str | None:
-    """Return the code of the language that a column header or a part of a file name stands for, or None."""
+    """Return the code of the language that a column header or a part of a file name names; None for none or several."""
     text = text.strip().lower()
     if text in ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
         return ALIASES.get(text) or (primary_language(text) if primary_language(text) in ALIASES.values() else None)

@@ -32,12 +32,12 @@ _FREQUENT = {
     **dict.fromkeys(("cp1250", "iso8859_2"), r"[ąćęłńóśźżáčďéěíňřšťúůýžőűöüäôľĺŕăâîşţŁŚŻČŠŘŽÁÉ’„“”–…]"),
     **dict.fromkeys(("cp1252", "latin_1"), r"[àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿœßðþÀÉÈÊÇÖÜÄÅØÆÎÔ’‘“”„«»–—…€¿¡]"),
 }  # fmt: skip
-"""Characters that are frequent in text for which an encoding was made."""
+"""By encoding, a pattern of one character that is frequent in the languages for which the encoding was made."""
 _DISPLAY_NAMES = {"gb18030": "GB18030", "cp932": "Shift_JIS", "euc_jp": "EUC-JP", "big5": "Big5", "latin_1": "Latin-1"}
 
 
 class UncertainEncodingError(InputError):
-    """The encoding of a text is not certain."""
+    """Raised if it is not certain which of several encodings a text has; the message has options for each."""
 
     def __init__(self, name: str, codecs_: list[str]) -> None:
         self.codecs = list(dict.fromkeys(codecs_))

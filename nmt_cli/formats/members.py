@@ -31,13 +31,13 @@ class Settings:
     columns: str | None = None
     encoding: str | None = None
     format: str | None = None
-    """One of `FORMATS`."""
+    """A key of `FORMATS`; None to recognise the format of each file."""
     sheet: str | None = None
     member: str | None = None
     with_unfinished: bool = False
     """True if translations that a format marks as unfinished are taken too."""
     separator: str | None = None
-    """The character between the cells of a table."""
+    """The character between the cells of a table; None to find it."""
     is_single: bool = False
     """True if text in one language is imported; both of `languages` are then this language."""
 
@@ -175,7 +175,11 @@ def _chosen_members(
 
 
 def _only_member(container: Input, kinds: list[RecognisedInput]) -> tuple[list[RecognisedInput], list[str]]:
-    """Return the only member of an archive that is text, in a list, and the names of the other members."""
+    """Return the only member of an archive that is text, in a list, and the names of the other members.
+
+    Raises:
+        InputError: no member is text, or several are.
+    """
     if len(kinds) != 1:
         tries = "; or ".join(f"--member {shlex.quote(str(one.input_file.member))}" for one in kinds[:4])
         advice = f"Run the same command again with one of these: {tries}" if kinds else "Unpack it and give a file"

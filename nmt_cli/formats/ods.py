@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class OdsHandler:
-    """Collects the rows of all sheets."""
+    """Collects the rows of all sheets of a spreadsheet from the events of its XML."""
 
     def __init__(self) -> None:
         self.items: list[Row] = []
@@ -94,13 +94,13 @@ class OdsHandler:
 
 
 def _count(attributes: dict[str, str], name: str) -> int:
-    """Return a number of repetitions, but at most the number of rows that a sheet can have."""
+    """Return the number of repetitions in the attribute `name`: at most `MAX_ROWS`, and 1 without a valid number."""
     number = attributes.get(name, "1")
     return min(int(number), MAX_ROWS) if re.fullmatch(r"[0-9]{1,9}", number) else 1
 
 
 def read_ods(input_file: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet that is not empty.
+    """Yield the place, such as `Sheet1!3`, and the cells of each row of a sheet; empty rows are left out.
 
     It is the named sheet, or the only one in which some row has `num_columns` filled cells.
 

@@ -21,21 +21,21 @@ from nmt_cli.system.errors import InputError
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _ZIPPED = ("a zip archive", "a spreadsheet")
-"""Kinds that the first bytes of a file may confuse, because they show only some names of the members of an archive."""
+"""Kinds of files that are told apart by the names of all members, as the first bytes show only some of the names."""
 _DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One stream of bytes that can be opened again and again."""
+    """A file, a member of a zip archive, or content in memory, which can be opened again and again."""
 
     path: str
     member: str | None = None
     """Name of the member of a zip archive at `path`; None if the file itself is meant."""
     compression: str | None = None
-    """`gzip`, `xz`, `zstd` or `bzip2`."""
+    """`gzip`, `xz`, `zstd` or `bzip2`; None if the file is not compressed."""
     display_name: str | None = None
-    """The name of the file in messages, where it is not the path: standard input lies in a temporary copy."""
+    """The name of the file in messages, if not the path: standard input, for example, is read from a temporary copy."""
     data: bytes | None = None
     """The content, if it is in memory and not in a file."""
 
@@ -46,7 +46,7 @@ class Input:
 
     @property
     def name(self) -> str:
-        """The name in messages."""
+        """The name in messages: that of the file, followed by that of the member, if any."""
         return self.file if self.member is None else f"{self.file}: {self.member}"
 
     @property
@@ -96,7 +96,7 @@ class Input:
                 yield chunk
 
     def head(self, size: int = CHUNK_BYTES) -> bytes:
-        """Return the first bytes of the content."""
+        """Return the first `size` bytes of the decompressed content, or all of it if it is shorter."""
         with self.open() as stream:
             head = b""
             while len(head) < size and (more := stream.read(size - len(head))):
@@ -210,7 +210,7 @@ def _members(input_file: Input) -> list[Input]:
 
 @contextmanager
 def zip_archive(input_file: Input) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive.
+    """Open the zip archive at the path of an input, and close it after the block.
 
     Raises:
         InputError: the archive, or a member that is read, is damaged or encrypted.

@@ -1,4 +1,4 @@
-"""Plain text: each line is a paragraph, and a segment."""
+"""Reads plain text, in which each line is a paragraph that is translated as one segment."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ def pair_files(names: Sequence[str], languages: Languages) -> list[tuple[int, in
     """Return the indices of the two files of each pair, by their names.
 
     Files whose names differ only in the language belong together, as in `a.en b.en a.fr b.fr`. If not all files can be
-    paired so, each belongs to the next one.
+    paired so, the first belongs to the second, the third to the fourth, and so on.
 
     Raises:
-        InputError: each belongs to the next one, and the names of two such files have the same language.
+        InputError: two files would be paired by their order, but both names have the same language.
     """
     neighbours = [(place, place + 1) for place in range(0, len(names), 2)]
     if primary_language(languages.source) == primary_language(languages.target):

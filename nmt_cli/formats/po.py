@@ -1,4 +1,4 @@
-"""PO, the message catalogues of gettext. Its lines stay where they are."""
+"""PO, the message catalogues of gettext. A translation changes nothing but its entry and the header."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from nmt_cli.formats.segments import (
 from nmt_cli.formats.work import SEGMENT_PARTS, Work
 
 _SOME = 200
-"""Count of the numbers, from 0, for which the plural form is computed, to see if the form for 1 is for many numbers."""
+"""The plural form is computed for this many numbers from 0 on, to see if the form for 1 is used for others too."""
 _FIELD = r'(?:(?<=")|(?<=\\n))'
-"""Beginning of a field of the header; a line may have several fields."""
+"""Pattern of the place at which a field of the header may begin: after a quote or an escaped line feed."""
 _HEADER = re.compile(rb'(?:^|\r)[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
 _CONTENT_TYPE = re.compile(rf"{_FIELD}Content-Type:".encode(), re.I)
 _CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
-"""The rest of a field up to its charset; the field may continue on the next line."""
+"""Pattern of the rest of a field Content-Type up to its charset; the field may continue on the next line."""
 _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
-"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
+"""Values of `charset` that do not count as a declaration: templates, and the catalogues made of them, have these."""
 _LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _TOKEN = re.compile(
     r"""(?P<space>[^\S\r\n]*+[\r\n]+|[^\S\r\n]++(?!\#)|\ufeff)
@@ -46,7 +46,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 _OBSOLETE = re.compile(r"\s*#~\s*msgid[\s\"]")
 _BYTES = r"(?:\\(?:x[89a-fA-F][0-9a-fA-F]|[23][0-7]{2}))+"
-"""Bytes of characters beyond ASCII, as some programs write them."""
+"""Pattern of bytes from 0x80 on in hexadecimal or octal escapes, as some programs write characters beyond ASCII."""
 _ESCAPE = re.compile(rf"(?P<bytes>{_BYTES})|\\(?:x[0-9a-fA-F]{{1,2}}|[0-7]{{1,3}}|.)|[^\\]+", re.S)
 _CONTROLS = {"n": "\n", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """Escapes of control characters, which are no part of a sentence."""
@@ -55,8 +55,8 @@ _WIDTH = 78
 _ENTRY = 1
 """Parts of the work (see `Work`) that an entry counts as, in addition to its segment."""
 _MANY_LINES = 100
-"""Number of lines of a text beyond which each further line counts as a part of the work: an ordinary entry needs little
-memory."""
+"""Number of lines of a text beyond which each further line counts as a part of the work (see `Work`): an ordinary entry
+needs little memory."""
 _ODD = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
 
 
@@ -87,7 +87,7 @@ class _Entry:
 
     @property
     def is_whole(self) -> bool:
-        """True if it has a message and a place for its translation."""
+        """True if the entry has a `msgid` and at least one `msgstr`, which may be empty."""
         return "msgid" in self.texts and any(name.startswith("msgstr") for name in self.texts)
 
 
@@ -102,7 +102,7 @@ class _Form(NamedTuple):
 
 
 class PluralRule(NamedTuple):
-    """The plural forms of a language."""
+    """The plural forms that the header of a catalogue declares for its language."""
 
     num_forms: int | None
     """Number of forms; None in an unfilled template, or if it has more than two digits: no language has seven forms."""
@@ -131,7 +131,9 @@ class Catalogue(Content):
         return None if named is None or named[1].decode("ascii", "replace").upper() in _UNSET else named
 
     def segments(self) -> Iterator[Segment]:
-        """Yield a segment for each string of a translation; an entry that is damaged is left out.
+        """Yield a segment for each form of each message, and an empty one for each obsolete message.
+
+        Damaged entries are left out.
 
         Raises:
             InputError: there are damaged entries and no others.
@@ -182,7 +184,7 @@ class Catalogue(Content):
     def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
         """Yield the edits that write the translation in quotes, and that remove the flag `fuzzy`.
 
-        If its source has several lines, it has as many as it needs; else it has one.
+        The translation is on one line, or on as many as it needs if its source has several.
         """
         form = segment.unit
         assert isinstance(form, _Form)
@@ -209,7 +211,7 @@ class Catalogue(Content):
         entry: _Entry | None = None
         last: _Text | None = None
         is_over = is_lost = False
-        """True if the entry has a translation, and true if it is damaged, so that it is skipped up to the next one."""
+        """`is_over`: the entry has a translation. `is_lost`: it is damaged, so all up to the next entry is skipped."""
         while position < len(text):
             self.work.step()
             start, found = position, _TOKEN.match(text, position)

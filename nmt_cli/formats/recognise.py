@@ -23,7 +23,7 @@ COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 HEADER_WORDS = frozenset(
     ("source", "target", "src", "tgt", "trg", "original", "translation", "translated", "sentence", "text")
 )
-"""Names of columns, apart from names of languages."""
+"""Words that are usual in the headers of columns, in small letters, apart from names of languages."""
 _IMPORTABLE = "`nmt import` turns it into plain text (with --lang XX if it is in one language)"
 _DOCUMENT_ENDINGS = {"HTML": ".html", "PO": ".po", "SRT": ".srt", "VTT": ".vtt", "XLIFF": ".xlf"}
 _FOR_TRAINING = {
@@ -75,7 +75,7 @@ _SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
 _MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
 """Names in the first bytes of a document of a word processor."""
 CUE_TIME = r"(-?)(?:(\d{1,6})[ \t]*:[ \t]*)?(\d{1,3})[ \t]*:[ \t]*(\d{1,2})(?:[ \t]*[,.:;][ \t]*(\d{1,9}))?"
-"""A time as people write it: without hours or fraction, with blanks, a colon before the fraction, or a minus."""
+"""Pattern of a time in subtitles; it may lack hours or fraction, and have blanks, a minus, or `:` before a fraction."""
 _CUE = re.compile(rf"^[ \t]*{CUE_TIME}[ \t]*-->[ \t]*{CUE_TIME}", re.M)
 
 
@@ -289,7 +289,7 @@ def suspected_format(head: bytes, name: str) -> str | None:
 
 
 class MisreadLines(NamedTuple):
-    """Lines that training would misread because of `CR` line ends or their `encoding`, as `cause` tells."""
+    """Lines that training would misread. `cause` is `CR` for CR line ends, `encoding` for bytes that are not UTF-8."""
 
     line: int
     """Number of the first of these lines, from 1."""

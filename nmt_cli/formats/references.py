@@ -24,7 +24,7 @@ class Attribute(NamedTuple):
     """The value, without its quotes."""
     start: int
     end: int
-    """The range of the value in the tag."""
+    """End of the value, without quotes, which begins at `start`; both are offsets in the tag."""
     is_quoted: bool
 
 
@@ -45,7 +45,7 @@ def unescape(text: str) -> str:
 
 
 def parse_references(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a text in HTML or XML; each reference to a character is an atom of its own."""
+    """Yield the pieces of a text in HTML or XML: each character reference, such as `&amp;`, and the text between."""
     for match in _REFERENCE.finditer(raw):
         yield Atom(match[0], unescape(match[0]))
 

@@ -15,10 +15,10 @@ _CONTRIBUTOR = re.compile(r"(?<!\s)\s*+(?:&\s*+)?#\d++ \(([^()]*+)\)")
 
 
 class ImportedPair(NamedTuple):
-    """A pair of texts as a file has it."""
+    """A source text and its translation, as a file has them, and their place in it."""
 
     place: str | int
-    """Line or cell; a number names a line."""
+    """Number of the line, from 1, or sheet and row, such as `Sheet1!3`."""
     source: str
     target: str
 
@@ -44,18 +44,18 @@ class ImportReport:
     contributors: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str, place: str, number: int = 1) -> None:
-        """Count pairs that are left out."""
+        """Count `number` pairs that are left out for a reason; the first few places become examples in the report."""
         self.skipped[reason] = self.skipped.get(reason, 0) + number
         places = self.examples.setdefault(reason, [])
         if len(places) < NUM_EXAMPLES:
             places.append(place)
 
     def count_note(self, what: str) -> None:
-        """Count something that the reader of the report may want to know."""
+        """Add 1 to the count of a remark in the report, such as `blank lines`."""
         self.notes[what] = self.notes.get(what, 0) + 1
 
     def add_attribution(self, text: str) -> None:
-        """Keep what a table says of the origin of a pair: the licence, and each contributor once."""
+        """Count the licence, and each contributor, that the text in a table's attribution column names for a pair."""
         licence, *parts = _CONTRIBUTOR.split(text)
         for name in parts[::2]:
             if name in self.contributors or len(self.contributors) < MAX_CONTRIBUTORS:
@@ -65,7 +65,7 @@ class ImportReport:
             self.attribution[licence] = self.attribution.get(licence, 0) + 1
 
     def as_values(self) -> dict[str, Any]:
-        """Return the report for `PREFIX.report.json`."""
+        """Return the report as the JSON object that is written to `PREFIX.report.json`."""
         values: dict[str, Any] = {
             "pairs": self.pairs,
             "format": ", ".join(dict.fromkeys(self.formats)),

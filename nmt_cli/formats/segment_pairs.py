@@ -95,7 +95,11 @@ def _texts_in(segment: Segment) -> Iterator[str]:
 def _declared_codes(
     numbers: Mapping[DeclaredLanguages, int], swapped: Mapping[DeclaredLanguages, bool]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the declared language codes of the import's source, and of its target, with their numbers of segments."""
+    """Return, for the source and for the target of the import, each declared language code and its number of segments.
+
+    For each declaration, `numbers` has its number of segments, and `swapped` is True if its source language is the
+    target language of the import.
+    """
     sides: tuple[dict[str, int], dict[str, int]] = {}, {}
     for declared, number in numbers.items():
         for side, code in enumerate((declared.source, declared.target)):
@@ -106,7 +110,11 @@ def _declared_codes(
 
 
 def _is_swapped(content: Content, declared: DeclaredLanguages, languages: Languages, report: ImportReport) -> bool:
-    """Return whether a document translates from the target language of the import into its source language."""
+    """Return whether a document translates from the target language of the import into its source language.
+
+    Raises:
+        InputError: the document translates between other languages.
+    """
     name, own, asked = content.document.name, (declared.source, declared.target), tuple(languages)
     fits, fits_swapped = (
         all(

@@ -1,4 +1,4 @@
-"""One reader for a format: what it finds in a document, and how translations come back into it.
+"""Base of the readers of formats, which find the texts of a document and write translations back into it.
 
 A format is a class derived from `Content`. It reads the characters of a document as segments, which `nmt import` pairs
 and `nmt translate` translates, and it says what to change in the document for a translation. A document is decoded
@@ -18,7 +18,7 @@ from nmt_cli.formats.work import Work
 
 
 class Kind(Enum):
-    """Kinds of the atoms of which a text is made."""
+    """Kinds of atoms, the pieces of a text: text, tags, placeholders and so on."""
 
     TEXT = auto()
     OPEN = auto()
@@ -27,15 +27,15 @@ class Kind(Enum):
     STANDALONE = auto()
     """A tag that encloses nothing; the model does not see it."""
     PLACEHOLDER = auto()
-    """A word that the model sees and may not change."""
+    """A part such as `%s` or an address, for which the model sees one word that it may not change."""
     PROTECTED = auto()
     """A text that its document forbids to translate."""
     BREAK = auto()
-    """Something that stays where it is, so no sentence crosses it."""
+    """A line end, a tag or the like that stays where it is, so that no sentence crosses it."""
     ACCELERATOR = auto()
     """The sign before the letter of a keyboard shortcut, as in `&File`; the model does not see it."""
     SEAM = auto()
-    """Border of two cues: a sentence may cross it, and its translation is divided again."""
+    """Border of two subtitle cues: a sentence may cross it, and its translation is divided again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,23 @@ class Atom:
     """Text that the model sees; for a tag, its name; for a break, the line end or other text in its place."""
     kind: Kind = Kind.TEXT
     inner: tuple[Segment, ...] = ()
-    """Attributes of a tag that are to be translated, at their places in `raw`."""
+    """Attributes of a tag that are to be translated; their offsets count from the beginning of `raw`."""
 
     @property
     def is_visible(self) -> bool:
-        """True for text and placeholders, whose characters the model sees."""
+        """True for text, placeholders and protected text, whose characters the model sees."""
         return self.kind in (Kind.TEXT, Kind.PLACEHOLDER, Kind.PROTECTED)
 
     @property
     def visible_text(self) -> str:
-        """Characters that the model sees: a blank for a seam, nothing for a tag or a break."""
+        """Characters that the model sees: a blank for the border of two cues, nothing for a tag or a break."""
         return self.text if self.is_visible else " " if self.kind is Kind.SEAM else ""
 
     def split_at(self, place: int) -> tuple[Atom, Atom]:
-        """Return the atom cut at an offset in its text; an atom spelled as a whole, such as an entity, is not cut."""
+        """Return the two parts of the atom before and after an offset in its text.
+
+        An atom that the document spells in another way, such as `&amp;`, is not cut, and the second part is empty.
+        """
         if self.raw == self.text:
             return replace(self, raw=self.raw[:place], text=self.text[:place]), Atom(
                 self.raw[place:], self.text[place:]
@@ -81,9 +84,10 @@ class CodeSyntax(Enum):
     """Codes as in any text beside the tags of a page; but `<br>` in the text ends no line, and an address may have tags
     inside."""
     MESSAGE = auto()
-    """By the flags of gettext in `Segment.format_flags`; several blanks set columns, as in texts for terminals."""
+    """Placeholders of the kinds that the gettext flags in `Segment.format_flags` name; several blanks in a row separate
+    columns, as in texts for terminals."""
     UNIT = auto()
-    """Codes of programs of any kind: `%1` may be an argument, and `&nbsp;` a reference."""
+    """Codes of programs of any kind, as in XLIFF: `%1` may be an argument, and `&nbsp;` a reference."""
 
 
 class State(Enum):
@@ -118,20 +122,20 @@ class Segment:
 
     start: int
     end: int
-    """The range that the translation replaces."""
+    """End of the range that the translation replaces, which begins at `start`; both are offsets in the document."""
     atoms: tuple[Atom, ...]
     """The text to translate. It is mostly the text of the range, but in a catalogue it is elsewhere in the document."""
     escape: Callable[[str], str] = str
     """Function that returns a text as the document spells it, for example with entities."""
     join_chunks: Callable[[Sequence[str]], str] = "".join
-    """Function that makes the new text of the range from the translated parts between the seams."""
+    """Function that makes the new text of the range from the translated parts between its seams (see `Kind.SEAM`)."""
     seconds: tuple[float, ...] = ()
-    """Seconds for which each part between the seams is shown, if there are seams."""
+    """Seconds for which each cue is shown, if the segment was joined from several cues; else empty."""
     codes: CodeSyntax = CodeSyntax.TEXT
     line: int = 0
     """The number of the line on which the segment, or the entry around it, begins, for messages."""
     target: str | None = None
-    """The text of the translation that the document has, without codes; None where it has no place for one."""
+    """The text, without tags, of the translation that the document has; None where it has no place for one."""
     state: State = State.NEW
     reason: str = ""
     """Why it is not a pair of texts, for the report of an import: `fuzzy`, `obsolete`."""
@@ -148,17 +152,17 @@ class Segment:
     group: object = None
     """The same object for segments that are complete only together, as the plural forms of a message."""
     parts: tuple[Segment, ...] = ()
-    """The segments between its seams, if it was joined from several over which one sentence runs."""
+    """The segments from which it was joined, because one sentence may run over them; empty if it was not joined."""
     sentence_pairs: tuple[tuple[str, str], ...] = ()
-    """The texts and translations of its parts, if both sides mark them as sentences."""
+    """Pairs of text and translation that are imported in place of the whole, if the source marks its sentences."""
     has_subflow: bool = False
-    """True if a code in it holds a text of its own, such as a footnote, which stays untranslated."""
+    """True if a tag in it holds a text of its own, such as a footnote, which stays untranslated."""
     unit: object = None
-    """Data of the format's own, from which it writes the translation."""
+    """Data that the reader of the format keeps for writing the translation, such as the entry of a catalogue."""
 
     @property
     def text(self) -> str:
-        """The text without codes, as `nmt import` writes it."""
+        """The text without tags, as `nmt import` writes it."""
         return "".join(
             "\n" if atom.raw in _LINE_ENDS else atom.text
             for atom in self.atoms
@@ -182,7 +186,10 @@ class UnreadablePart(NamedTuple):
 
 
 class Content:
-    """The segments of a document in one format. Each format is a derived class, listed in `readers.py`."""
+    """Reader of a document, which yields its segments and the edits for their translations.
+
+    Each format is a derived class, listed in `readers.py`.
+    """
 
     HAS_REFERENCES: ClassVar[bool] = False
     """True if `&#...;` may stand for a character that the encoding of the document lacks."""
@@ -192,7 +199,7 @@ class Content:
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()
         self.notes: list[str] = []
-        """Notes for the user. These lists are complete when all segments have been taken."""
+        """Notes for the user. This list and the two after it are complete when all segments have been taken."""
         self.unreadable_parts: list[UnreadablePart] = []
         self.languages: list[str] = []
         """Languages that the document declares for its text."""
@@ -214,16 +221,16 @@ class Content:
         raise NotImplementedError
 
     def language_edits(self, code: str) -> Iterator[Edit]:
-        """Yield the edits that make the document declare another language, after all segments have been taken."""
+        """Yield the edits that make the document declare the language `code`; call it when all segments were taken."""
         del code
         return iter(())
 
     def translation_edits(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
-        """Yield the edits that write the translation of a segment; `chunks` has the parts between its seams."""
+        """Yield the edits that write the translation of a segment; `chunks` is its text, cut at each `Kind.SEAM`."""
         yield Edit(segment.start, segment.end, segment.join_chunks(chunks))
 
     def line_at(self, place: int) -> int:
-        """Return the number of the line at an offset; fast if it is called with ascending offsets."""
+        """Return the number, from 1, of the line at an offset; fast if it is called with ascending offsets."""
         if place < self._counted:
             self._line, self._counted = 1, 0
         self._line += self.document.text.count(self._newline, self._counted, place)

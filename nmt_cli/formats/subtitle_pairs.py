@@ -20,7 +20,7 @@ MAX_GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A text and when it is shown, in seconds."""
+    """A text of a subtitle file, with the times at which it appears and disappears, in seconds."""
 
     line: int
     begin: float
@@ -52,9 +52,9 @@ def cues_of(content: Content, report: ImportReport) -> list[Cue]:
 def match_cues(
     sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport
 ) -> Iterator[ImportedPair]:
-    """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
+    """Yield the texts that are shown at the same time in both files; several cues of a file are joined by line ends.
 
-    Cues without a partner are counted, and so are those shown during many others and chains of cues that overlap.
+    Counted as skipped are cues without a partner, cues shown during many others, and long chains of cues that overlap.
 
     Raises:
         InputError: the times of the files have nothing in common.
@@ -81,9 +81,12 @@ def match_cues(
 
 
 def _synchronise_cues(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
-    """Return the cues of the second file with their times changed to those of the first.
+    """Return `cues`, those of the second file, with their times changed to fit `others`, those of the first.
 
     The second file may run faster, begin later, or lack a part.
+
+    Raises:
+        InputError: the times of the files have nothing in common.
     """
     found = estimate_timing([cue.begin for cue in cues], [cue.begin for cue in others])
     if found is None:
@@ -137,7 +140,7 @@ def _drop_long_cues(cues: list[Cue], others: list[Cue], name: str, report: Impor
 
 
 def _groups(sources: list[Cue], targets: list[Cue]) -> Iterator[tuple[list[Cue], list[Cue]]]:
-    """Yield sets of cues that are connected by overlaps, in the order of time."""
+    """Yield the source cues and the target cues of each group connected by overlaps in time, in the order of time."""
     links: list[list[int]] = [[] for _ in sources]
     first = 0
     for index, cue in enumerate(sources):

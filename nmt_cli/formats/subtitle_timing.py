@@ -31,7 +31,7 @@ twenty cues and 0.3 with some hundred, and 8 deviations; two translations of a f
 
 
 class Fit(NamedTuple):
-    """The linear map from the times of one file to those of another: `scale * time + shift`."""
+    """The linear map from the times of one file to those of another: `scale * time + shift`, in seconds."""
 
     scale: float
     shift: float
@@ -48,13 +48,13 @@ class Timing(NamedTuple):
     """The map from the times of one file to those of another, part by part."""
 
     begins: tuple[float, ...]
-    """The time at which each part begins."""
+    """The time at which each part begins, in seconds of the first of the two files."""
     fits: tuple[Fit, ...]
     """The map of each part; all have one scale, unless they need no correction."""
     is_certain: bool
 
     def fit_at(self, time: float) -> Fit:
-        """Return the map of the part in which a cue begins."""
+        """Return the map of the part that a time belongs to; the first part also has all times before it."""
         return self.fits[max(0, bisect_right(self.begins, time) - 1)]
 
 
@@ -95,7 +95,7 @@ def estimate_timing(times: Sequence[float], others: Sequence[float]) -> Timing |
 
 
 def _scale_of(times: Sequence[float], others: Sequence[float], *, is_same: bool) -> float:
-    """Return the ratio of frame rates at which most beginnings agree for one shift."""
+    """Return the ratio of frame rates at which most beginnings agree for one shift; 1.0 with `is_same`."""
     if is_same:
         return 1.0
     sample = times[:: max(1, len(times) // _SAMPLE)]
@@ -108,7 +108,7 @@ def _scale_of(times: Sequence[float], others: Sequence[float], *, is_same: bool)
 
 
 def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) -> list[tuple[float, int]]:
-    """Return the shifts for which most beginnings agree, the best first, with their votes."""
+    """Return the shifts, in seconds, at which most beginnings of cues agree, best first, with about how many agree."""
     times = times[:: max(1, len(times) // _SAMPLE)]
     centres = (0.0, others[0] - scale * times[0], others[-1] - scale * times[-1])
     votes: Counter[int] = Counter()
@@ -131,7 +131,10 @@ def _best_shifts(times: Sequence[float], others: Sequence[float], scale: float) 
 
 
 def _parts(times: Sequence[float], others: Sequence[float], fits: Sequence[Fit]) -> list[tuple[int, int, Fit]]:
-    """Return the parts for which most beginnings agree, each as (first cue, cue after the last, map)."""
+    """Return the parts, with one map each, for which most beginnings of cues agree.
+
+    Each part is (index of its first cue, index after its last cue, map).
+    """
     scores, came_from = [0.0] * len(fits), list[list[int]]()
     for time in times:
         top = max(range(len(fits)), key=scores.__getitem__)

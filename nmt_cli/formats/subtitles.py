@@ -164,7 +164,10 @@ class Subtitles(Content):
         return _Cue(place, *moments, start, start + sum(map(len, own)), tuple(own))
 
     def _atoms(self, cue: _Cue, *, is_apart: bool) -> Iterator[Atom]:
-        """Yield the atoms of a cue. If people take turns, or with `is_apart`, its line ends are breaks."""
+        """Yield the texts, tags and line ends of a cue.
+
+        If people take turns, or with `is_apart`, its line ends are breaks, which no sentence crosses.
+        """
         text, position = "".join(cue.lines), 0
         is_apart = is_apart or any(SPEAKER.match(line) for line in cue.plain_lines[1:])
         for mark in [*_marks(text), None]:
@@ -176,7 +179,7 @@ class Subtitles(Content):
 
 
 def seconds_of(parts: Sequence[str | None]) -> float:
-    """Return the seconds of a time: its sign, hours, minutes, seconds and fraction."""
+    """Return a time in seconds; `parts` are its sign, hours, minutes, seconds and fraction, None where missing."""
     sign, hours, minutes, seconds, fraction = (part or "0" for part in parts)
     total = int(hours) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction}")
     return -total if sign == "-" else total

@@ -30,7 +30,7 @@ class TmxHandler:
         self._primaries = [primary_language(language) for language in languages]
         self._seen: dict[str, int] = {}
         self._taken: dict[str, dict[str, int]] = {}
-        """For each language, the codes of the segments that were taken for it, with their numbers."""
+        """For each language asked for, the language codes of the segments taken for it, and how many had each code."""
         self._line = 0
         self._segments: list[tuple[str, SegmentText]] = []
         self._language = ""

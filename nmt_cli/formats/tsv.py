@@ -19,7 +19,7 @@ MAX_LINES_IN_CELL = 200
 
 
 def read_tsv(input_file: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows with the number of the line where each begins.
+    """Yield the number of the line, from 1, on which each row begins, and the cells of the row.
 
     Quotes are part of the text, as Tatoeba writes them, unless the whole file quotes as spreadsheets do. Lines at the
     beginning such as `#separator:tab` and `#html:true` are directives of Anki and give no row.
@@ -106,7 +106,7 @@ def _split_cells(text: str) -> list[str]:
 
 
 def quoted_rows(input_file: Input, facts: TextFacts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Return an iterator over the rows of a table with quoted cells, with the number of the line where each begins.
+    """Return an iterator over the rows of a table with quoted cells, each as (number of its first line, cells).
 
     A lone CR ends a row as other line ends do; but if line ends are mixed, and the row is too short, it is a blank.
 

@@ -69,7 +69,7 @@ class _Unit:
     """The content of the target, as the document writes it."""
     opening: str = ""
     closing: str = ""
-    """The tags that are written around a translation if the unit has no target, or only an empty tag for it."""
+    """`opening` and `closing` are written around a translation if the unit has no target, or only an empty tag."""
 
 
 class Units(Content):
@@ -82,7 +82,7 @@ class Units(Content):
         self._named: list[tuple[Event, str, str]] = []
         """The elements that declare the languages, each with its attribute for the target language and its value."""
         self._filled: list[Event] = []
-        """The targets that have been translated."""
+        """The start tags of the targets that have been translated."""
 
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
@@ -154,7 +154,7 @@ class Units(Content):
             yield _attribute_edit(text, unit.target_tag, "state-qualifier", "mt-suggestion")
 
     def _declared(self, event: Event) -> DeclaredLanguages | None:
-        """Return the languages that an element declares, or None."""
+        """Return the languages that an element declares, None if it declares none, and note the declaration."""
         source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name, "")
         if source_name not in event.attributes:
             return None
@@ -194,7 +194,7 @@ class Units(Content):
         )
 
     def _state(self, events: list[Event], unit: _Unit) -> tuple[State, str, str | None]:
-        """Return the state of a unit, the reason why it is no pair, and its translation without codes."""
+        """Return the state of a unit, why it is no pair (else empty), and the text of its target (None without one)."""
         if unit.start.attributes.get("restype") == "x-gettext-domain-header":
             return State.EXCLUDED, "headers of a PO file, which are not text", None
         target: str | None = None
@@ -267,8 +267,7 @@ def _text_of(atoms: Iterator[Atom]) -> str:
 def _sentence_pairs(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
     """Return the pairs of the segments that both sides mark; a segment that only the source marks has an empty target.
 
-    There are none if the target has marks that the source lacks, or text outside of its marks, as well as if the source
-    has such text.
+    There are none if the target has no marks or some that the source lacks, or if either has text outside of its marks.
     """
     assert unit.seg_source is not None
     assert unit.target is not None
@@ -287,7 +286,7 @@ def _sentence_pairs(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[
 
 
 def _marks_of(text: str, events: Sequence[Event]) -> dict[str, str]:
-    """Return the texts of the marked segments, by their `mid`."""
+    """Return the text of each segment that is marked by `<mrk mtype="seg">`, by the attribute `mid` of the mark."""
     found: dict[str, str] = {}
     opened: list[int] = []
     for index, event in enumerate(events):

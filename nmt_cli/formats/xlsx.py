@@ -110,7 +110,7 @@ def _sheet(name: str, sheets: dict[str, Any], asked: str | None, num_columns: in
 
 
 def only_sheet(name: str, usable: list[str], sheets: list[str], num_columns: int, num_rows: int | None = None) -> str:
-    """Return the name of the only sheet that can be meant: the only one of `usable`, which have `num_columns`.
+    """Return the name of the only sheet in `usable`, the sheets with `num_columns` columns of text.
 
     With `num_rows`, the message says that only so many rows at the beginning of each sheet were tested.
 

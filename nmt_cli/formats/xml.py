@@ -22,15 +22,15 @@ _NUMBER = re.compile("&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});")
 _ODD = re.compile(rf"{FORBIDDEN_CHARACTER.pattern}|{_NUMBER.pattern}|&#?\w{{0,40}};?")
 """A character that is not allowed, or what looks like a reference."""
 INVALID_MARKER = "\U0001fffe"
-"""Stands for what XML does not allow; Unicode reserves it for such uses."""
+"""Character in place of a character or reference that XML does not allow; Unicode reserves it for such uses."""
 _NEXT_MARK = {
     "": re.compile(r"<!\[CDATA\[|<!--|<\?"),
     "<![CDATA[": re.compile("]]>"),
     "<!--": re.compile("-->"),
     "<?": re.compile(r"\?>"),
 }
-"""By the mark that begins a part of a document, a pattern for its end; no mark begins ordinary text. After a mark, `&`
-is an ordinary character."""
+"""By the mark that begins a CDATA section, a comment or an instruction, a pattern of its end; by an empty text, a
+pattern of these marks. After a mark, `&` is an ordinary character."""
 _UNFINISHED = re.compile(r"[&<\]?-]")
 """A character with which a reference or a mark begins."""
 _LONGEST = 43
@@ -62,9 +62,9 @@ class EventHandler(Protocol[Item]):
 
 
 def forbidden_character(text: str) -> str | None:
-    """Return the name of a character that XML does not allow, such as `U+000B`; None if it is allowed.
+    """Return the name of a character that XML does not allow, `U+000B` or `the byte 0xE9`; None if it is allowed.
 
-    `text` is the character or a reference to it.
+    `text` is the character or a numeric reference to it. A byte that could not be decoded is a lone surrogate.
     """
     is_hexadecimal = text[2:3] in ("x", "X")
     code = ord(text) if len(text) == 1 else int(text[3:-1], 16) if is_hexadecimal else int(text[2:-1])

@@ -13,7 +13,8 @@ from nmt_cli.formats.work import Work
 from nmt_cli.formats.xml import FORBIDDEN_CHARACTER, MAX_DEPTH, PREDEFINED_ENTITIES, forbidden_character, guarded_parser
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
-"""A tag that may have many attributes; mostly it is a short one with much text after it."""
+"""A tag that may have many attributes: at least 1,000 characters lie between its `<` and the next. Mostly it is a short
+tag with much text after it."""
 _SUSPECT = re.compile(
     r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
     r"|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?",
@@ -25,7 +26,7 @@ _ATTRIBUTE = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 class Event(NamedTuple):
-    """A piece of the document."""
+    """A tag, text, comment or the like, with its range in the document."""
 
     kind: str
     """`start`, `end`, `text`, `cdata` (either mark of a CDATA section) or `other`."""
@@ -33,7 +34,7 @@ class Event(NamedTuple):
     attributes: dict[str, str]
     start: int
     end: int
-    """Place at which the next event begins."""
+    """Offset at which the next event begins, in characters."""
 
 
 class Problem(NamedTuple):
@@ -44,7 +45,9 @@ class Problem(NamedTuple):
 
 
 def events_of(document: EncodedText, work: Work) -> tuple[list[Event], list[Problem]]:
-    """Return the pieces of a document in order, and the places in them that are not valid XML; names have no prefix.
+    """Return the tags, texts and the like of a document in order, and the places in it that are not valid XML.
+
+    The names of elements have no prefix of a namespace.
 
     Raises:
         InputError: the document is not well-formed, declares entities, or is nested beyond reason.

@@ -204,7 +204,7 @@ def duration(seconds: float) -> str:
 
 
 def table(stages: Sequence[Stage], speed: Speed) -> list[str]:
-    """Return the lines of a plan: number, name, time and space of each stage, and its command."""
+    """Return the plan as lines of text: name, time, disk space and command of each stage, and last the totals."""
     lines = []
     for stage in stages:
         size = speed.stored_bytes(stage) / 1e6

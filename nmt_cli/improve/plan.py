@@ -22,7 +22,7 @@ from nmt_cli.text.direction import Direction
 TAG = "<BT>"
 """Tag that begins each back-translated source sentence (Caswell et al., 2019)."""
 MIN_SAMPLING_PAIRS = 500_000
-"""Pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
+"""Number of pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
 
 FEWEST_LINES = 2
 """The fewest lines of each translated corpus in an epoch. Training refuses a corpus of which no line is left, and
@@ -92,7 +92,7 @@ def has_reverse_directions(directions: Sequence[Direction]) -> bool:
 
 
 def final_models(stages: Sequence[Stage]) -> list[Path]:
-    """Return the model directories from which the result is chosen: those of all trainings with the last purpose."""
+    """Return the models of the last training stage, or stages for an ensemble; the best one becomes the result."""
     return [stage.outputs[0] for stage in stages if stage.config is not None and stage.purpose == stages[-1].purpose]
 
 
@@ -165,7 +165,7 @@ class _Planner:
         ]
 
     def _clean_text(self, side: str) -> list[_Text]:
-        """Clean the text in one language of a side, source or target, and return the cleaned texts.
+        """Add stages that clean the monolingual text of a side, source or target; return the cleaned texts.
 
         No line of the dev and test sets, of the pairs, or of an earlier file stays.
         """
@@ -217,7 +217,7 @@ class _Planner:
     def _translate_back(
         self, number: int, pairs: list[Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
     ) -> list[Corpus]:
-        """Translate the target text into the source language, and return the pairs.
+        """Add the stages that translate the target text into the source language; return the pairs that they will make.
 
         A model that has each direction both ways translates the text itself. Otherwise, the model in `Recipe.reverse`
         does it in the first round, and else a model that is trained on the pairs and on translations by `forward`.
@@ -250,7 +250,7 @@ class _Planner:
         tag: str | None,
         is_reverse: bool = False,
     ) -> list[Corpus]:
-        """Translate texts, clean the pairs, and return them with the weights that follow from `Recipe.ratio`.
+        """Add stages that translate texts and clean the pairs; return the pairs with weights by `Recipe.ratio`.
 
         `side` is the side of the model's directions, source or target, into whose language is translated. With
         `is_reverse` the pairs are for the reverse direction, with the translation as source.
@@ -280,7 +280,10 @@ class _Planner:
         *,
         is_teacher: bool = False,
     ) -> Path:
-        """Translate a text in `direction` by one model, or by several together; return the file."""
+        """Add the stage that translates a text in `direction` by one model or an ensemble, and return its output file.
+
+        With `is_teacher`, the stage never samples, and its beam size is that of the configuration.
+        """
         directory = self._next_directory(f"{name}-translate" if name in ("back", "forth", "self") else name)
         output = directory / f"translated.{direction.target}"
         training, recipe = self._config.training, self._recipe
@@ -325,7 +328,7 @@ class _Planner:
     # Training -----------------------------------------------------------------------------------------------------
 
     def _distil(self, pairs: list[Corpus], synthetic: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
-        """Train one model on the teachers' translations of all source text, and on the `synthetic` pairs."""
+        """Add stages that train a model on the teachers' translations of all source text and on `synthetic`."""
         purpose = "distil: translate by the teachers"
         taught = []
         for pair, text in zip(pairs, _sources(pairs), strict=True):

@@ -34,7 +34,7 @@ Hashes = dict[str, str]
 
 
 class StageRecords:
-    """The records in the directory of one `nmt improve`, with a cache of hashes, so that each file is read once."""
+    """Reads and writes the records in the directory of one `nmt improve`, and hashes each recorded file only once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -42,12 +42,12 @@ class StageRecords:
 
     @property
     def plan_path(self) -> Path:
-        """File of the record of the plan."""
+        """JSON file of the configuration, the options and the hashes of the input files with which the work began."""
         return self.directory / STAGES / PLAN
 
     @property
     def result_path(self) -> Path:
-        """File of the record of the result, which is written when all stages have finished."""
+        """JSON file of the options, texts and stages behind the new model, written when all stages have finished."""
         return Experiment(self.directory).improvement_path
 
     @property
@@ -135,7 +135,7 @@ class StageRecords:
         return True
 
     def write_record(self, stage: Stage, seconds: float) -> None:
-        """Record that a stage has finished."""
+        """Write the record of a finished stage: command, hashes and line counts of its files, and seconds taken."""
         inputs, outputs = self.hashes(stage.inputs), self.hashes(stage.outputs)
         texts = [path for path in (*stage.inputs, *stage.outputs) if path.is_file()]
         values = {
@@ -308,7 +308,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _upgrade_config(recorded: Any) -> Any:
-    """Return a recorded configuration with the keys that this version of the program has, and no others."""
+    """Return a recorded configuration with the keys of this version of the program; unchanged if it is not valid."""
     try:
         return validate(recorded, "plan").model_dump(mode="json")
     except (ConfigError, TypeError, AttributeError):

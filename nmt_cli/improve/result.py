@@ -27,7 +27,7 @@ def best_of(models: Sequence[Path]) -> Path:
 
 
 def best_checkpoint(model: Path) -> RankedCheckpoint | None:
-    """Return the best score of a model directory on its dev set; None without a dev set."""
+    """Return the checkpoint of a model directory with the best score on the dev set; None without a dev set."""
     best = Experiment(model).checkpoints.index().best
     return best[0] if best else None
 
@@ -39,8 +39,10 @@ def dev_bleu(model: Path) -> float | None:
 
 
 def baseline_checkpoint(config: Config) -> RankedCheckpoint | None:
-    """Return the dev score of the model that `nmt train` made with a configuration; None if it made none, or if that
-    model has another dev set or another section `scoring`."""
+    """Return the best checkpoint, by dev score, of the model that `nmt train` made with a configuration.
+
+    None means that there is no such model, or that it has another dev set or another section `scoring`.
+    """
     before = Experiment(Path(config.model_dir))
     try:
         if before.config.data.dev != config.data.dev or before.config.scoring != config.scoring:

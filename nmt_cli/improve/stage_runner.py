@@ -79,7 +79,7 @@ def _refuse_empty_output(stage: Stage) -> None:
 
 
 def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
-    """Warn if a model that later stages learn from translates next to nothing correctly."""
+    """Warn if a model whose translations later stages learn from has less than MIN_TEACHER_BLEU on the dev set."""
     if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
         return
     bleu = dev_bleu(stage.outputs[0])
@@ -104,7 +104,7 @@ def _prepare(stage: Stage) -> None:
 
 
 def _run(stage: Stage, workers: int | None) -> int:
-    """Run a command; return the number of a signal that came too late to end it, or 0."""
+    """Run the command of a stage; return the number of a signal that came but did not end it, or 0."""
     is_limited = workers is not None and stage.work.kind == "translate"
     limited = ("--workers", str(workers)) if is_limited else ()
     child = Child((*stage.arguments, *limited, *(("--quiet",) if is_quiet() else ())))

@@ -10,7 +10,7 @@ from typing import Literal
 from nmt_cli.config.schema import Config
 
 STAGES = "stages"
-"""Directory of the stages, below the directory of the result."""
+"""Name of the directory of all stages, in the directory of the new model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command with its inputs and outputs."""
+    """One step of `nmt improve`: an `nmt` command with the files that it reads and writes."""
 
     directory: Path
     """Directory of the stage alone; its name begins with the number of the stage."""
@@ -37,12 +37,12 @@ class Stage:
     arguments: tuple[str, ...]
     """The command line after `nmt`."""
     inputs: tuple[Path, ...]
-    """Text files and model directories."""
+    """Text files and model directories that the command reads."""
     outputs: tuple[Path, ...]
-    """Text files, or the model directory of a training."""
+    """Text files, or the model directory of a training, that the command writes."""
     work: Work
     config: Config | None = None
-    """The configuration of a training, which is written to `config_path` first."""
+    """The configuration of a training, which is written to `config_path` first; None for other stages."""
 
     @property
     def name(self) -> str:

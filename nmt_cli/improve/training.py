@@ -159,8 +159,10 @@ def has_all_directions(run: Path, directions: Sequence[Direction]) -> bool:
 
 
 def _exchange_sides(values: dict[str, Any], config: Config) -> None:
-    """Exchange source and target in the values of a configuration, except in the training corpora, where they are
-    exchanged already."""
+    """Exchange source and target in place in the values of a configuration.
+
+    The training corpora are left out, because their sides are exchanged already.
+    """
     data, pretrained, training = values["data"], values["model"]["pretrained"], values["training"]
     directions = [direction.reverse_direction for direction in config.data.directions]
     values["name"] = f"{values['name']}-reverse"

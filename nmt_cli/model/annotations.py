@@ -1,6 +1,7 @@
 """The annotations of the encoder, to which the decoder attends.
 
-No module stores them. The caller holds them and selects rows when the beam is reordered, so nothing can be out of date.
+No `nn.Module` stores them. The caller keeps them and selects rows when it reorders the beam, so nothing can be out of
+date.
 
 Shapes: B batch, N rows of a decoder, S source, C annotation, A attention, E embedding.
 """
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 
 class Memory(NamedTuple):
-    """An encoded batch of sources."""
+    """A batch of source sentences after the encoder: annotations, attention keys and masks."""
 
     states_BSC: Tensor
     """The annotations h_j: the encoder's states at each source position."""
@@ -34,14 +35,14 @@ class Memory(NamedTuple):
     """True at source positions to which a row of the decoder must not attend; None if there are none."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
-        """Return the memory of the given sources, in that order, each for `rows` rows of the decoder."""
+        """Return a memory of the sources with these indices, in that order, each shared by `rows` decoder rows."""
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
 
     @property
     def max_source_length(self) -> int:
-        """Number of positions of the longest source, without padding."""
+        """Length of the longest source in pieces, without padding."""
         return int(self.valid_BS.any(dim=0).sum())
 
     def at_width(self, width: int) -> Memory:
@@ -59,7 +60,7 @@ class Memory(NamedTuple):
         )
 
     def join(self, other: Memory) -> Memory:
-        """Return a memory of the sources of both, this one first; both must have the same padded width and `rows`."""
+        """Return one memory of all sources, those of `self` first; both must have the same padded width and `rows`."""
         states, keys, valid, final = (torch.cat(pair) for pair in zip(self[:4], other[:4], strict=True))
         embedded = None
         if self.embedded_BSE is not None and other.embedded_BSE is not None:
@@ -67,6 +68,7 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, self.rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
-        """Return a mask (N, S), True at positions to which each decoder row may attend: pieces that are not hidden."""
+        """Return a mask (`num_rows`, S), True where a decoder row may attend: on pieces, except where `masked_NS` is
+        True."""
         valid_NS = self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
         return valid_NS if self.masked_NS is None else valid_NS & ~self.masked_NS

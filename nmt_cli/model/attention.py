@@ -1,8 +1,9 @@
 """Attention: the alignment models of the literature, with a common interface.
 
 An attention takes a query (a decoder state), the `Memory` of the source and the state that the attention keeps from
-step to step, and returns a context and its weights. Weights on padding are exactly zero, also in a row without source.
-The products of each step with annotations and keys are computed in float32: memory bounds their speed, not arithmetic.
+step to step, and returns a context and its weights. Weights on padding are exactly zero, and so are all weights on an
+empty source. The products of each step with annotations and keys are computed in float32: memory bounds their speed,
+not arithmetic.
 
 Shapes: B batch, S source, C annotation, H query, A attention, M heads, F filters, N coverage units.
 """
@@ -27,10 +28,11 @@ AttentionState = tuple[Tensor, ...]
 
 
 class AttentionOutput(NamedTuple):
-    """The result of one attention step."""
+    """The result of one attention step: the context, the weights, and the state for the next step."""
 
     context_BC: Tensor
-    """The context vector c_i, the sum of the annotations with these weights."""
+    """The context vector c_i: the sum of the annotations with these weights. Multihead attention projects it; without
+    attention it is a fixed source vector or empty."""
     weights_BS: Tensor
     """The attention weights. They sum to one over the source, except with local-p, whose Gaussian comes after the
     softmax, with an empty source, and without attention, where they are zeros."""
@@ -40,11 +42,12 @@ class AttentionOutput(NamedTuple):
 AttentionStep = Callable[[Tensor, AttentionState], AttentionOutput]
 """One step of attention: a function from query (B, H) and state to context, weights and the next state."""
 Energies = Callable[..., Tensor]
-"""A function from a query (B, H) to energies (B, S). For the additive score it has a second argument, `extra_BSA`."""
+"""A function from a query (B, H) to energies (B, S), the scores before the softmax. For the additive score it has an
+optional second argument, `extra_BSA`, which is added inside the tanh."""
 
 
 class Attention(Protocol):
-    """The interface of all attentions."""
+    """The interface of an attention mechanism: keys, the state before the first step, and the function of one step."""
 
     context_size: int
     can_share_sources: bool

@@ -92,7 +92,7 @@ class RecurrentCell(LoopModule):
 
 
 class InputProjection(LoopModule):
-    """The gate terms W x + b, or normalised W x, of all gates of a cell from one of its inputs."""
+    """Projects one input x of a cell to all gates of the cell: W x + b, or layer-normalised W x."""
 
     def __init__(self, input_size: int, cell: RecurrentCell, *, layer_norm: bool) -> None:
         super().__init__()

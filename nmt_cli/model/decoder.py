@@ -28,7 +28,7 @@ class DecoderState(NamedTuple):
     """The state of the decoder between two steps; each tensor begins with the batch dimension."""
 
     layers: tuple[Tensor, ...]
-    """The state (B, X) of every layer."""
+    """The state (B, X) of every layer, the bottom layer first."""
     feed: tuple[Tensor, ...]
     """Luong's attentional vector (B, R) if it is fed to the next step, else an empty tuple."""
     attention: AttentionState
@@ -66,18 +66,19 @@ class DecoderState(NamedTuple):
 
 
 class DecoderOutput(NamedTuple):
-    """The decoder's output for T target positions."""
+    """The decoder's output for T target positions of each row."""
 
     readout_BTR: Tensor
-    """The last layer before the output matrix."""
+    """The readout: the units that the output matrix turns into logits."""
     weights_BTS: Tensor
-    """The attention weights of each step."""
+    """The attention weights over the source at each target position."""
     state: DecoderState
     """The state after the last position."""
 
 
 class StepOutput(NamedTuple):
-    """The output of one step of a recurrence, for the readout."""
+    """The output of one decoder step: hidden units and context for the readout, attention weights, and the next
+    state."""
 
     hidden_BH: Tensor
     context_BC: Tensor
@@ -86,9 +87,9 @@ class StepOutput(NamedTuple):
 
 
 RecurrenceStep = Callable[[Gates, DecoderState], StepOutput]
-"""A function from the projected target piece and the state to the output of this step."""
+"""One decoder step: a function from the gate terms of a target piece and the state before it to the step's output."""
 DropoutMasks = tuple[Tensor | None, ...]
-"""The dropout mask (B, H) of every layer, the same at all steps."""
+"""The dropout mask (B, H) of every layer, the same at all steps; None where nothing is dropped."""
 
 
 class Recurrence(nn.Module):
@@ -110,7 +111,7 @@ class Recurrence(nn.Module):
 
 
 class UpperLayers(nn.Module):
-    """Layers above the first: ordinary cells with residual connections."""
+    """The decoder layers above the first: ordinary cells with residual connections."""
 
     def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool) -> None:
         super().__init__()
@@ -304,7 +305,7 @@ class Decoder(nn.Module):
 
     @property
     def attention(self) -> Attention:
-        """The attention of the recurrence."""
+        """The attention mechanism that the recurrence uses."""
         return self.recurrence.attention
 
     def initial_state(self, memory: Memory) -> DecoderState:

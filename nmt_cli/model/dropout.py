@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Noise:
-    """The source of randomness of one forward pass."""
+    """Draws the dropout masks and random permutations of one forward pass from a generator."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
@@ -34,7 +34,7 @@ class Noise:
 
 
 def dropout_mask(noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
-    """Return the result of `noise.mask`, or None without noise, as in validation and translation."""
+    """Return a mask from `noise.mask`, or None (nothing is dropped) without noise or if the probability is 0."""
     return None if noise is None else noise.mask(shape, probability, like)
 
 

@@ -22,7 +22,7 @@ class EncoderOutput(NamedTuple):
     states_BSC: Tensor
     """The annotations h_j: the hidden units of all directions, concatenated."""
     final_BC: Tensor
-    """The last hidden units of each direction."""
+    """The hidden units of each direction after the last piece that it reads, concatenated."""
 
 
 class EncoderLayer(nn.Module):

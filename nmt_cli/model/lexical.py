@@ -16,8 +16,8 @@ from nmt_cli.ops.matmul import Linear, full_precision
 class LexicalModel(nn.Module):
     """Nguyen & Chiang (2018), section 4: f_t = tanh(sum_s a_ts e_s), h_t = tanh(W f_t) + f_t.
 
-    In the paper a separate matrix scores h_t. Here h_t is added to the readout, so that the output matrix, which often
-    is the embedding matrix too, scores both.
+    Here a_ts are the attention weights and e_s the embedded source pieces. In the paper a separate matrix scores h_t.
+    Here h_t is added to the readout, so that the output matrix, which often is the embedding matrix too, scores both.
     """
 
     def __init__(self, embedding_size: int) -> None:

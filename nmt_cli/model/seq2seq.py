@@ -22,7 +22,7 @@ from nmt_cli.ops.matmul import LinearMap, linear
 
 
 class OutputProjection(Protocol):
-    """The product of readout and output matrix, in another precision or layout than that of the parameters."""
+    """Computes logits from readouts in another precision or memory layout than the model's own output matrix has."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits (N, V) of readouts (N, R)."""

@@ -1,1 +1,1 @@
-"""Changes lines to the writing of the training text, by steps that are undone in the translations."""
+"""Steps that make a line look like the training text (characters, case, numbers), and undo this in its translation."""

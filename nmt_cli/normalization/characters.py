@@ -25,7 +25,7 @@ class Characters(Step):
         self._known = known
 
     def read(self, line: Line) -> Line:
-        """Return the line in the characters of the training text."""
+        """Return the line with similar characters of the training text for those that the training text lacks."""
         return line if self._known.has_all(line.text) else line.apply_step(self.name, self._changes(line))
 
     def _changes(self, line: Line) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""Finds the tags and placeholders of a text by the table of conventions."""
+"""Finds the codes of a text (tags, placeholders, escapes) with the regular expressions of `conventions.py`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _IN_BRACKETS = ("BBCode", "end of BBCode")
 _MIN_HABIT = 2
 """Least number of codes of an ambiguous convention from which a text is taken to use that convention."""
 _WINDOW, _OVERLAP = 100_000, 5_000
-"""Most characters of one search, during which no other thread runs, and the overlap of two consecutive searches."""
+"""Most characters that a regular expression searches at once, blocking other threads, and the overlap of two parts."""
 _MAX_BRACES = 4000
 _SIGNS = frozenset("%{<>[`*$_@\\|:&!~/+-")
-"""Signs of which every code contains at least one."""
+"""Characters of which every code (tag, placeholder, escape) contains at least one."""
 IteratorWrapper = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
 
 
@@ -58,7 +58,7 @@ class _Table:
 
 
 ACCELERATORS = frozenset(row.name for row in AMBIGUOUS_CONVENTIONS if row.kind is CodeKind.ACCELERATOR)
-"""The names of the conventions of accelerators."""
+"""Names of the ambiguous conventions that mark the letter of a keyboard shortcut, as in `_Open` and `&Open`."""
 
 
 def _numbered(pattern: str, number: int) -> str:
@@ -78,14 +78,20 @@ def _ambiguous_table() -> _Table:
 
 @dataclass(frozen=True)
 class CodeFinder:
-    """Finds codes. The conventions that count depend on the flags of a message and the habits of a text."""
+    """Finds the codes of a text: tags, placeholders, escapes and other characters that are not translated.
+
+    The conventions that it recognises depend on the gettext flags of a message and on the habits of a text.
+    """
 
     formats: frozenset[str] = frozenset()
     """Flags of gettext that name a programming language, such as `c-format`."""
     habits: frozenset[str] = frozenset()
     """Names of the ambiguous conventions (see `AMBIGUOUS_CONVENTIONS`) that the text has been found to use."""
     references: str = ""
-    """`first` or `last`: character references such as `&nbsp;` are placeholders, tried before or after all others."""
+    """`first` or `last`: character references such as `&nbsp;` are placeholders, tried before or after all others.
+
+    If it is empty, they are ordinary text.
+    """
     only_counted: bool = False
     """True to find only codes that a translation must have as often as its source, so no emphasis."""
     is_text: bool = False
@@ -95,7 +101,7 @@ class CodeFinder:
 
     @classmethod
     def of_flags(cls, flags: AbstractSet[str], habits: frozenset[str] = frozenset()) -> CodeFinder:
-        """Return the finder for a message with some gettext flags."""
+        """Return the finder for a message with these gettext flags; only those such as `c-format` count."""
         return cls(frozenset(filter(is_format, flags)), habits)
 
     def counted(self) -> CodeFinder:
@@ -104,7 +110,7 @@ class CodeFinder:
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
-        """The conventions that count, in the order in which they are tried at a place."""
+        """The conventions that this finder recognises, in the order in which they are tried at each character."""
         rows = tuple(self._rows())
         if not self.references:
             return rows
@@ -132,7 +138,10 @@ class CodeFinder:
             yield Convention("numbered", r"%\d{1,2}(?!\d)", "", ())
 
     def codes(self, text: str, each: IteratorWrapper = iter) -> Iterator[Code]:
-        """Yield the codes of a text from left to right. `each` wraps the iterator of the braces, as to count them."""
+        """Yield the codes of a text from left to right.
+
+        `each` gets the iterator of the matches of `{` and `}`, and returns it wrapped, for example to count them.
+        """
         if not may_have_codes(text):  # as most: looking at each place takes long
             return
         bbcode = _paired_bbcode_names(text)
@@ -177,7 +186,7 @@ class CodeFinder:
                     yield _code(row, found)
 
     def counts(self, text: str) -> Counter[str]:
-        """Return how often each code occurs in a text."""
+        """Return how often each code occurs in a text, by the characters of the code."""
         return Counter(text[code.begin : code.end] for code in self.codes(text))
 
 
@@ -201,7 +210,7 @@ def _code(row: Convention, found: re.Match[str]) -> Code:
 
 
 def _is_bbcode(text: str, both: frozenset[str]) -> bool:
-    """Return whether a bracketed word is a tag: its name is among those that the text both opens and closes."""
+    """Return whether the name of a bracketed tag such as `[b]` is in `both`, the names that a text opens and closes."""
     named = _TAG_NAME.match(text)
     return named is not None and named[1].lower() in both
 
@@ -215,7 +224,7 @@ def _paired_bbcode_names(text: str) -> frozenset[str]:
 
 
 def _first_match(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Match[str] | None:
-    """Return the first match between two places, which is not empty; one longer than `_OVERLAP` may be missed."""
+    """Return the first match from index `start` to before `end`, or None; one longer than `_OVERLAP` may be missed."""
     while start + _WINDOW < end:
         last = start + _WINDOW
         found = pattern.search(text, start, last)
@@ -254,12 +263,12 @@ def addresses_of(text: str) -> Iterator[re.Match[str]]:
 
 
 def may_have_codes(text: str) -> bool:
-    """Return whether a text has a sign that codes contain; then the attention may be needed to place codes."""
+    """Return whether a text has a character that codes contain; if it has none, it contains no code."""
     return not _SIGNS.isdisjoint(text)
 
 
 def is_format(flag: str) -> bool:
-    """Return whether a flag of gettext says that a message is a format of a programming language."""
+    """Return whether a gettext flag, such as `c-format`, marks a message as a format string; `no-c-format` does not."""
     return flag.endswith("-format") and not flag.startswith("no-")
 
 

@@ -28,7 +28,7 @@ class Codes(Step):
         self._code = code
 
     def read(self, line: Line) -> Line:
-        """Return the line with the words locked that are not text."""
+        """Return the line with all words locked in which the pattern is found, such as addresses."""
         if not self._code.search(line.text):
             return line
         codes = [word.span() for word in _WORD.finditer(line.text) if self._code.search(word[0])]

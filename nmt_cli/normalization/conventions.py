@@ -25,7 +25,7 @@ class Convention(NamedTuple):
     pattern: str
     """The regular expression of one code. A pair has the groups `open` and `close`, with translated text between."""
     url: str
-    """The page that defines it."""
+    """Address of the web page (or path of the page of this project) that defines the convention."""
     examples: tuple[str, ...]
     """Codes as they are found in a text; a pair has a word between its codes."""
     kind: CodeKind = _PLACEHOLDER
@@ -211,7 +211,10 @@ AMBIGUOUS_CONVENTIONS = (
     Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)|(?<=[^\W\d_])(?<!\w{9})_(?=[^\W\d_]+(?![\w.])[^\n_]{0,30}$)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
     Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Za-z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
 )  # fmt: skip
-"""Conventions whose codes may be ordinary words: `:name` and `@user`. They count in texts that have two."""
+"""Conventions whose codes may be ordinary words: `:name` and `@user`.
+
+They count only in texts with at least two codes of the convention.
+"""
 
 _LISP = (
     r"~[:@#\d]*+\{.{0,400}?~[:@]*+\}|~[:@#\d]*+\[.{0,400}?~\]"  # a list, or a choice, as a whole
@@ -240,7 +243,7 @@ BRACE_FLAGS = frozenset(
     ("python-brace-format", "perl-brace-format", "csharp-format", "java-format", "rust-format", "c++-format",
      "sh-format")
 )  # fmt: skip
-"""Flags of messages with braces or `$name`, in which `%` is text."""
+"""Gettext flags of messages whose arguments are written `{name}` or `$name`, so that `%` is ordinary text."""
 DIRECTIVE = _PRINTF.format(flags=" ", end="") + r"|%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
 """A directive of any language, for texts in which a flag says that `%` begins one: `%q` of Lua, `%0:s` of Pascal."""
 CHARACTER_REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"

@@ -103,7 +103,10 @@ def place_elements(tags: Sequence[Tag], aligned_to: Sequence[int]) -> Element:
 
 
 def _tree(tags: Sequence[Tag]) -> Element:
-    """Return the tree of the elements: open ones nested in the order given, the others nested as in the source."""
+    """Return the root of a tree with one element for each tag.
+
+    Tags with `is_open` are nested in the given order, the others as in the source.
+    """
     root = Element(Tag("", "", 0, 0, -1, 1 << 60))
     opened = [root]
     enclosing: list[Element] = []
@@ -165,10 +168,13 @@ class _Siblings:
         return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aligned_tag) else None
 
     def runs(self, aligned_tags: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
-        """Return, by the `id` of each element, the runs of rows aligned to it; one aligned to a sibling ends a run."""
+        """Return, by the `id()` of each element, the runs of words aligned to it, each a list of their indices.
+
+        A word aligned to a sibling ends a run.
+        """
         found: dict[int, list[list[int]]] = {id(one): [] for one in self._elements}
         last = -1
-        """The last row aligned to one of these elements, or to an element beside all of them."""
+        """Index of the last word aligned to one of these elements, or to an element beside all of them."""
         for row in rows if found else ():
             if (aligned_tag := aligned_tags[row]) is None:
                 continue
@@ -250,7 +256,7 @@ class _WordAssignment:
         return None
 
     def _take(self, element: Element) -> bool:
-        """Give an element the free row aligned nearest to its words, or one of a sibling; return whether it got one."""
+        """Give an element the free word aligned nearest to its words, or a sibling's word; return False if neither."""
         tag = element.tag
         if self._free:
             place = bisect_left(self._free, (tag.start, -1))
@@ -311,10 +317,10 @@ class _Gaps:
         self._first = {aligned_to[row]: row for row in reversed(rows)}
         self._last = {aligned_to[row]: row for row in rows}
         self._highest = list(accumulate((aligned_to[row] for row in rows), max))
-        """For each row, the last source word to which this row or one before it is aligned."""
+        """For each word in `rows`, the index of the last source word to which it or an earlier one is aligned."""
 
     def of(self, tag: Tag) -> int:
-        """Return the row before which a tag is to be put."""
+        """Return the index of the word of the translation before which a tag is to be put."""
         if tag.is_after and (own := self._last.get(tag.start - 1)) is not None:
             return own + 1
         shared = [self._first[column] for column in range(tag.start, tag.end) if column in self._first]

@@ -56,7 +56,7 @@ class GlossaryTerms(RestoringStep):
         return line.apply_step(self.name, data=() if found else None, constraints=found)
 
     def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
-        """Return the changes that join a term to an elided word before it: the search writes a term as a whole word."""
+        """Return the changes that delete the blank of `l' eau`: the search generates a term as a word of its own."""
         begins = {place[0] for term, place in translation.terms if term.step == undo.step and place is not None}
         return [
             Change(*one.span(1), "")

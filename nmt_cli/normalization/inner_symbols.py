@@ -55,8 +55,9 @@ class InnerSymbols(RestoringStep):
         return line.apply_step(self.name, changes, tuple(symbols), needs_alignment=True)
 
     def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
-        """Return the changes that put symbols back, but none into a prefix, and none that the prefix already has.
+        """Return the changes of the translation that put the symbols back.
 
+        The prefix (the given beginning of the translation) does not change, and symbols that it has are not repeated.
         Commas that the model has generated in place of symbols are deleted.
         """
         if translation.alignment is None:
@@ -94,7 +95,7 @@ class _RemovedSymbols(NamedTuple):
     edits: Edits
     symbols: Sequence[InnerSymbol]
     words: Sequence[Span]
-    """The spans of the words that are read, except commas in place of symbols."""
+    """Spans of the words in the text that the model has read, except commas that it has read in place of symbols."""
     begins: Sequence[int]
     """For each of `words`, the index of its first character in the line."""
 
@@ -111,7 +112,10 @@ class _RemovedSymbols(NamedTuple):
         return bisect_left(self.begins, place)
 
     def attention_changes(self, words: AlignedWords, tags: Sequence[Tag]) -> list[Change]:
-        """Return the changes that put symbols next to words aligned to their neighbours, and delete their commas."""
+        """Return the changes that put the symbols `tags` next to the words aligned to their neighbours.
+
+        Commas that the model has generated in place of these symbols are deleted.
+        """
         aligned_to = _realign_commas([words.written(row) for row in range(len(words.spans))], words.aligned_to, self)
         marks = marks_of(AlignedWords(words.text, words.spans, aligned_to), tags)
         changes = []
@@ -131,7 +135,7 @@ class _RemovedSymbols(NamedTuple):
         return changes
 
     def tags(self) -> list[Tag]:
-        """Return the symbols as tags among the words that are read."""
+        """Return a tag for each pair of symbols, around its words, and for each other symbol, at its word."""
         text = self.edits.old
         tags: list[Tag] = []
         for number, symbol in enumerate(self.symbols):
@@ -162,7 +166,7 @@ class _RemovedSymbols(NamedTuple):
 
 
 def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], removed_symbols: _RemovedSymbols) -> list[int]:
-    """Return the source word of each target word, so that brackets read as commas go to commas of the translation.
+    """Return the index of each target word's source word, changed so that brackets read as commas replace commas.
 
     If the first word aligned into a pair of brackets ends in a comma, and none precedes it, it is aligned to the word
     before the brackets instead. Words after the next comma are aligned to the word after the brackets, if these enclose
@@ -188,7 +192,7 @@ def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], removed_sy
 
 
 def _extent(rows: Sequence[int]) -> tuple[int, int]:
-    """Return the first of some rows, and the row after the last."""
+    """Return the first of some indices in rising order, and the last plus one; (0, 0) if there are none."""
     return (rows[0], rows[-1] + 1) if rows else (0, 0)
 
 
@@ -197,7 +201,7 @@ def _ends_in_comma(word: str) -> bool:
 
 
 def _adjust_spacing(text: str, place: int, written: str) -> str:
-    """Return a symbol to insert at a place of a text, without a blank next to another or to an end of the text."""
+    """Return the symbol to insert at index `place`, without blanks next to other blanks or ends of the text."""
     if written[0].isspace() and not text[:place][-1:].strip():
         written = written.lstrip() + " "
     return written.rstrip() if place == len(text) or text[place].isspace() else written

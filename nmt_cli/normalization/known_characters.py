@@ -26,9 +26,10 @@ class KnownCharacters:
         return self._known.issuperset(text)
 
     def equivalent(self, characters: str, *, is_opening: bool) -> str:
-        """Return the training text's equivalent of a character with its accents; if there is none, these themselves.
+        """Return what the training text has for a character with its accents; without an equivalent, these themselves.
 
-        `is_opening`: they are at the beginning of a word, where a quote opens.
+        White space becomes a space, and an invisible character becomes an empty text. `is_opening`: the character is at
+        the beginning of a word, where a quote opens.
         """
         if self.has_all(characters):
             return characters
@@ -46,7 +47,7 @@ class KnownCharacters:
         return characters
 
     def _most_usual(self, group: str, *, is_opening: bool) -> str:
-        """Return the character of a group that the training text uses in this place; empty if it has none.
+        """Return the character of `group` that the training text uses before (or after) a word; empty if it has none.
 
         Of characters that it has about as often, one that serves only this purpose is taken: “ opens in English and
         closes in German.

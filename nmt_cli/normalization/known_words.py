@@ -70,7 +70,7 @@ class KnownWords:
         return self._with_case_of(word, min(found, key=self._ranks.__getitem__))
 
     def _with_apostrophe(self, word: str, *, any_case: bool) -> str | None:
-        """Return the known word with an apostrophe and the same letters; None without one, or if a name is likelier."""
+        """Return the known word with an apostrophe and the same letters; None if none fits or it may be a name."""
         whole = self._by_letters.get(lower(word, self._language))
         if whole is None:
             return None

@@ -34,7 +34,7 @@ from nmt_cli.text.translation import Translation
 
 
 class Normalizer:
-    """Changes lines to the writing of a training text, and gives translations the writing of their lines."""
+    """Applies steps that make lines look like the training text, and undoes them in the translations."""
 
     def __init__(self, steps: Sequence[Step] = ()) -> None:
         """Change lines by these steps, in this order."""
@@ -51,7 +51,7 @@ class Normalizer:
         symbols: Collection[str] = (),
         knows_words: bool = False,
     ) -> Normalizer:
-        """Return a normalizer with the steps that change lines to the writing of a training text.
+        """Return a normalizer with the steps that suit a training text, which `profile` describes.
 
         Words with one of the `symbols` of the tokenizer stay as they are. `knows_words`: the model has trained on
         single words too, in the form that the text has within sentences.
@@ -89,24 +89,27 @@ class Normalizer:
         return cls(steps)
 
     def without(self, *names: str) -> Normalizer:
-        """Return this normalizer without the steps of some names."""
+        """Return a normalizer with the same steps except those with these names."""
         return Normalizer([step for step in self.steps if step.name not in names])
 
     def with_glossary(self, glossary: Glossary | None) -> Normalizer:
-        """Return this normalizer with the terms of a glossary, or with none.
+        """Return a normalizer that requires the terms of this glossary instead of another; None requires no terms.
 
-        They are read after tags and placeholders, and before all other steps.
+        Terms are looked for after tags and placeholders, and before all other steps.
         """
         others = self.without(GlossaryTerms.name).steps
         number = sum(step.name in (Tags.name, Placeholders.name) for step in others)
         return Normalizer(others if glossary is None else [*others[:number], GlossaryTerms(glossary), *others[number:]])
 
     def with_markup(self, symbols: Collection[str] = ()) -> Normalizer:
-        """Return this normalizer with tags and placeholders, which are read first; a tokenizer's `symbols` are none."""
+        """Return a normalizer with steps for tags and placeholders before all others.
+
+        The `symbols` of a tokenizer are neither tags nor placeholders.
+        """
         return Normalizer([Tags(symbols=symbols), Placeholders(), *self.steps])
 
     def read(self, raw: str, prefix: str = "") -> Line:
-        """Return the line that a tokenizer is to read; `prefix` begins its translation."""
+        """Return the line that a tokenizer is to read; `prefix` is the given beginning of its translation."""
         line = Line.of(raw, prefix)
         for step in self.steps:
             line = step.read(line)

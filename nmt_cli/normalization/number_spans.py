@@ -152,7 +152,7 @@ class NumberHabits(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> NumberHabits:
-        """Return the habits of pairs of source and target lines."""
+        """Return the numbers that the target lines of (source, target) pairs keep, and those that they rewrite."""
         kept: Counter[str] = Counter()
         keeping: set[tuple[str, str]] = set()
         rewriting: set[tuple[str, str]] = set()

@@ -170,11 +170,12 @@ class Numbers(RestoringStep):
         return found
 
     def _choose_substitute(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
-        """Return the kept number of the same shape whose length is nearest, or the number itself.
+        """Return the number that the model reads in place of `number`; it may be `number` itself.
 
-        Numbers that are `taken` for others, or are the line's `own`, are not used. Of several the most frequent one is
-        returned. If no kept number has the same shape, one without signs is used for a quantity or a number in groups.
-        A code, and a time or a date whose signs no kept number has, stays.
+        It is the one that the training text keeps, has the same shape (`0:0` for 14:30), and has the nearest length; of
+        several, the most frequent. Numbers that are `taken` for others, or are the line's `own`, are not used. If no
+        kept number has the same shape, one without signs is used for a quantity or a number in groups. A code, and a
+        time or a date whose signs no kept number has, stays.
         """
         if number in self._kept and number not in taken:
             return number
@@ -199,7 +200,7 @@ def _rest_of(prefix: str, numbers: Collection[str]) -> str:
 
 
 def _in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
-    """Return the indices of the numbers that a prefix has already; equal numbers, as many as the prefix has."""
+    """Return the indices in `numbers` of those that a prefix has; of equal ones, of the first, as many as it has."""
     found: set[int] = set()
     for number in {*numbers} if _DIGIT.search(prefix) or "&" in prefix else ():
         num_there = len(re.findall(rf"(?<!\w){re.escape(number)}(?!\w)", prefix))

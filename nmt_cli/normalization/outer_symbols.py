@@ -38,7 +38,11 @@ class OuterSymbols(RestoringStep):
         return line.apply_step(self.name, [Change(0, begin, ""), Change(end, len(line.text), "")], (begin, end))
 
     def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
-        """Return the changes that put symbols around the translation; none before a prefix, none that it has."""
+        """Return the changes that put the symbols around the translation.
+
+        After a prefix (the given beginning of the translation), none is put at the beginning, and none at the end if
+        the prefix already has those of the end.
+        """
         (begin, end), text = undo.data, undo.edits.old
         before, after = (0, begin), (end, len(text))
         if translation.begun:

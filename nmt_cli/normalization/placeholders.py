@@ -41,13 +41,13 @@ _LIKE_A_WORD = re.compile(r"[:!][A-Za-z]")
 
 
 class Placeholder(NamedTuple):
-    """A placeholder of a line."""
+    """The span of a placeholder in a line, and the word that the model reads in its place."""
 
     name: str
     """The word that the model reads in its place."""
     begin: int
     end: int
-    """The end of its span in the line before the step."""
+    """Index after its last character in the line whose placeholders have not been replaced yet."""
 
 
 class Placeholders(RestoringStep):
@@ -162,7 +162,7 @@ class _Finder:
         self._source, self._translation = undo.edits.new, translation
         self._taken, self._removed = sorted(taken), sorted(removed)
         self._of_unit: dict[int, list[int]] = defaultdict(list)
-        """Indices of the placeholders of each source unit."""
+        """Indices of all placeholders within each source word, by the index of the word."""
 
     def places_of(self, missing: Sequence[int]) -> Iterator[tuple[Span, int, str, str]]:
         """Yield, for each missing placeholder, the span to replace, its index, and the text before and after it."""
@@ -187,7 +187,7 @@ class _Finder:
             yield from self._at(free.take_word_for(unit), words, sources[unit], self._of_unit[unit], numbers)
 
     def _is_free(self, begin: int, end: int) -> bool:
-        """Return whether a lost placeholder may take the place of a word of the translation."""
+        """Return whether a lost placeholder may take the place of the word of the translation with this span."""
         if begin < self._translation.begun or _overlapping(self._taken, begin, end):
             return False
         own = _overlapping(self._removed, begin, end)
@@ -201,7 +201,7 @@ class _Finder:
     def _at(
         self, row: int | None, words: AlignedWords, unit: Span, own: Sequence[int], numbers: Sequence[int]
     ) -> Iterator[tuple[Span, int, str, str]]:
-        """Yield the places of missing placeholders of one source unit.
+        """Yield places as `places_of` does, for the missing placeholders `numbers` of one source word (span `unit`).
 
         They replace the word `row` of the translation. In scripts without spaces they are put before it, and without a
         `row` at the end.
@@ -241,7 +241,7 @@ class _Finder:
 
 
 class _FreeWords:
-    """Words of a translation whose place a placeholder may take, each once."""
+    """The words of a translation that lost placeholders may replace; each word is given out once."""
 
     def __init__(
         self, alignment: Alignment, sources: Sequence[Span], targets: Sequence[Span], rows: Sequence[int]
@@ -256,9 +256,9 @@ class _FreeWords:
             self._looking[aligned_to[row]].append(row)
 
     def take_word_for(self, unit: int) -> int | None:
-        """Take the free word most aligned to a source unit, and return its index; None if none is left.
+        """Take the free word most aligned to source word `unit`, and return its index; None if none is left.
 
-        Without weights, take the first free word that is aligned to the unit, or else the nearest one.
+        Without weights, take the first free word that is aligned to it, or else the nearest one.
         """
         if not self._rows:
             return None
@@ -345,7 +345,10 @@ def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
 
 
 def default_name(text: str) -> str:
-    """Return the one word that the model reads for a placeholder without a name."""
+    """Return the word that the model reads for a placeholder without a name.
+
+    It is the beginning of the placeholder, with `_` for blanks, or of an ICU plural its argument: `{count}`.
+    """
     if plural := re.match(r"\{\s*(\w+)\s*,", text):
         return f"{{{plural[1]}}}"
     return re.sub(r"\s+", "_", text.strip())[:_MAX_NAME_LENGTH]

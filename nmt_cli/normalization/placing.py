@@ -32,8 +32,8 @@ _FOLLOWING = "ะาำๅๆະາຳໆ"
 def units_of(text: str, begins: Iterable[int] = (), atomic_spans: Iterable[Span] = ()) -> list[Span]:
     """Return the spans of the words of a text; scripts that write no blanks are cut where a piece of the model begins.
 
-    `begins` are the places at which pieces and the like begin. A mark stays with the character before it. A span of
-    `atomic_spans` is never split between two words, even if it has blanks in it.
+    `begins` are the indices of the characters at which pieces, tags and the like begin. A combining mark stays with the
+    character before it. A span of `atomic_spans` is never split between two words, even if it has blanks in it.
     """
     whole = list(atomic_spans)
     ends = [end for _, end in whole]
@@ -59,7 +59,7 @@ def units_of(text: str, begins: Iterable[int] = (), atomic_spans: Iterable[Span]
 
 
 def _may_cut(text: str, place: int) -> bool:
-    """Return whether a text may be cut at a place: in a script without blanks, between two drawn characters."""
+    """Return whether text may be cut before index `place`: in a script without blanks, between two drawn characters."""
     before, after = text[place - 1], text[place]
     is_unspaced = WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after)
     return is_unspaced is not None and after not in MARKS and before not in _LEADING and after not in _FOLLOWING
@@ -68,17 +68,21 @@ def _may_cut(text: str, place: int) -> bool:
 def source_units(
     alignment: Alignment, text: str, cuts: Iterable[int] = (), atomic_spans: Iterable[Span] = ()
 ) -> list[Span]:
-    """Return the spans of the units of the source text, also cut at some places, as at the borders of tags."""
+    """Return the spans of the words of the source text.
+
+    In scripts without blanks, these are the pieces of the model instead, which are also cut at the indices `cuts`, the
+    borders of tags. A span of `atomic_spans`, such as a placeholder, is never split.
+    """
     return units_of(text, [*(begin for begin, _ in alignment.source), *cuts], atomic_spans)
 
 
 def target_units(alignment: Alignment, text: str, atomic_spans: Iterable[Span] = ()) -> list[Span]:
-    """Return the spans of the units of the target text."""
+    """Return the spans of the words of the target text, or in scripts without blanks of the pieces of the model."""
     return units_of(text, (begin for begin, _ in alignment.target), atomic_spans)
 
 
 def monotonic_alignment(source: str, target: str) -> Alignment:
-    """Return an alignment of two texts by the order of their words, where there is no attention."""
+    """Return an alignment without attention: target word i of m goes to source word i·n/m (rounded down) of n."""
     sources, targets = word_spans(source), word_spans(target)
     looks = tuple(row * len(sources) // max(len(targets), 1) if sources else -1 for row in range(len(targets)))
     return Alignment(tuple(sources), tuple(targets), None, looks)
@@ -95,10 +99,10 @@ class AlignedWords:
     atomic_spans: Sequence[Span] = ()
     """The placeholders, which must not be split. Each lies within one word."""
     limit: int | None = None
-    """The place after all text that belongs to these words; by default, the end of the text."""
+    """Index after the last character that belongs to these words; None for the end of the text."""
 
     def written(self, row: int) -> str:
-        """Return the characters of a word."""
+        """Return the characters of the word with index `row`."""
         return self.text[slice(*self.spans[row])]
 
     def core(self, row: int) -> Span:
@@ -116,7 +120,7 @@ class AlignedWords:
         return self.atomic_spans[first : bisect_left(self.atomic_spans, (end, end))]
 
     def letter(self, row: int) -> int | None:
-        """Return the place of the first letter or digit of a word that is in no placeholder; None if there is none."""
+        """Return the index in the text of a word's first letter or digit that is in no placeholder, or None."""
         begin, end = self.spans[row]
         atomic_spans = {place for span in self._atomic_spans_within(begin, end) for place in range(*span)}
         return next((at for at in range(begin, end) if self.text[at].isalnum() and at not in atomic_spans), None)
@@ -131,7 +135,10 @@ class AlignedWords:
         return WITHOUT_SPACES.search(self.text, self.spans[-1][0] if self.spans else len(self.text)) is None
 
     def begin(self, row: int, tag: Tag) -> int:
-        """Return the place of a tag before a word; if it cuts the word, after the punctuation left outside."""
+        """Return the index of the character before which a tag is inserted to begin at word `row`.
+
+        A tag that began within its source word (`cuts_first`) begins after the punctuation before the word.
+        """
         begin = self.spans[row][0]
         if not tag.cuts_first:
             return begin
@@ -139,7 +146,10 @@ class AlignedWords:
         return place - len(tag.head) * self.text[begin:place].endswith(tag.head)
 
     def end(self, row: int, tag: Tag) -> int:
-        """Return the place of a tag's end after a word; if it cuts the word, before the punctuation left outside."""
+        """Return the index of the character before which a tag's end is inserted to end it after word `row`.
+
+        A tag that ended within its source word (`cuts_last`) ends before the punctuation after the word.
+        """
         end = self.spans[row][1]
         if not tag.cuts_last:
             return end
@@ -147,7 +157,7 @@ class AlignedWords:
         return place + len(tag.tail) * self.text[place:end].startswith(tag.tail)
 
     def from_place(self, place: int) -> AlignedWords:
-        """Return the words that end after a place of the text; the first one is cut there."""
+        """Return only the words that end after index `place` of the text; a word around it is cut to begin there."""
         if not place:
             return self
         own = [row for row, (_, end) in enumerate(self.spans) if end > place]
@@ -163,10 +173,10 @@ class UnreadElement(NamedTuple):
     """A tag or symbol that the model has not read."""
 
     begin: int
-    """Its first character in the line."""
+    """Index of its first character in the line."""
     end: int
     partner: int | None
-    """Index of the opening or closing one that belongs to it; None if it has none."""
+    """Index among all elements of the opening or closing one that belongs to it; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +233,7 @@ class Gaps:
 
     @cached_property
     def _first_rows(self) -> dict[int, int]:
-        """For each word that is read, the first word of the translation aligned to it."""
+        """Index of the first word of the translation aligned to each word that is read, by the latter's index."""
         return {looks: row for row, looks in reversed([*enumerate(self.words.aligned_to)])}
 
     @cached_property
@@ -270,10 +280,10 @@ class Gaps:
         return Change(ends, ends, written, old)
 
     def _within(self, word: int, new: Span, first: int, last: int) -> int | None:
-        """Return the place in the translation that corresponds to `new`, a place in a word that is read, or None.
+        """Return the index in the translation that corresponds to `new`, an empty span in word `word`, or None.
 
-        Words `first` to `last` of the translation are aligned to this word. There is such a place if a single one is,
-        and is written the same, or if `new` is among the punctuation around the word.
+        Words `first` to `last` of the translation are aligned to this word that the model has read. There is such an
+        index if a single one is, and is written the same, or if `new` is among the punctuation around the word.
         """
         read, words = self.edits.new, self.words
         head, tail = read[self.read[word][0] : new[0]], read[new[1] : self.read[word][1]]
@@ -289,7 +299,7 @@ class Gaps:
         return None
 
     def _word_at(self, place: int) -> int | None:
-        """Return the index of the word that is read at a place; None for blanks, and text in place of an element."""
+        """Return the index in `read` of the word at a character of the text that is read; None if it is in none."""
         number = bisect_left(self.read, place + 1, key=_begin) - 1
         return number if number >= 0 and place < self.read[number][1] else None
 
@@ -312,7 +322,8 @@ class _Edge(NamedTuple):
 def marks_of(words: AlignedWords, tags: Sequence[Tag]) -> list[Mark]:
     """Return the marks of the beginning and the end of each tag, in the order in which they are written.
 
-    Tags that are open must come first, the outermost foremost; each ends after at least one word.
+    Tags with `is_open`, which have begun before these words, must come first, the outermost foremost; each ends after
+    at least one word.
     """
     num_words = len(words.spans)
     before: list[list[_Edge]] = [[] for _ in range(num_words + 1)]
@@ -370,7 +381,7 @@ def _last_word(words: AlignedWords, element: Element) -> int:
 
 
 def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
-    """Return the tags that the beginning of a translation lacks, and those that it opens but does not end, as open."""
+    """Return the tags that `begun`, a translation's beginning, lacks, and with `is_open` those that it does not end."""
     missing = []
     for tag in tags:
         opening = tag.text.strip()

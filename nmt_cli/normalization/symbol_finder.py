@@ -48,7 +48,7 @@ class SymbolFinder:
     known: KnownSymbols
 
     def symbols(self, text: str, span: Span, protected_spans: Sequence[Span]) -> list[InnerSymbol]:
-        """Return the symbols between two places of a text that a model need not read, from left to right.
+        """Return the symbols within `span` of a text that a model need not read, from left to right.
 
         They do not include symbols within the spans `protected_spans`, the marks of a sentence, apostrophes and hyphens
         in words, symbols beside a digit except brackets, quotes and degrees, and symbols within a word next to a
@@ -81,14 +81,14 @@ class SymbolFinder:
         return list(_separate_words(text, found))
 
     def _degrees(self, text: str, span: Span, protected_spans: Sequence[Span]) -> Iterator[Span]:
-        """Yield the spans of the degree signs in a word, with their unit."""
+        """Yield the spans of the degree signs in the word at `span`, with their unit, if the training text has few."""
         if self.known.is_rare("°"):
             for degrees in _DEGREES.finditer(text, *span):
                 if not any(begin < degrees.end() and degrees.start() < end for begin, end in protected_spans):
                     yield degrees.span()
 
     def _attached_symbols(self, text: str, span: Span, protected_spans: Sequence[Span]) -> Iterator[Span]:
-        """Yield the spans of the symbols in a word that has letters or digits too."""
+        """Yield the spans of the rare symbols in a word with letters or digits that a model need not read."""
         places = [
             place
             for place in range(*span)
@@ -167,7 +167,7 @@ def _is_picture(symbol: str) -> bool:
 
 
 def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
-    """Yield the spans of adjacent places; a bracket or quote is a span of its own."""
+    """Yield the spans of runs of adjacent character indices; a bracket or quote is always a span of its own."""
     numbered = [(place, number, is_bracket_or_quote(text[place])) for number, place in enumerate(places)]
     for _, run in groupby(numbered, key=lambda one: (one[0] - one[1], one[2] and one[0])):
         own = [place for place, _, _ in run]
@@ -175,7 +175,7 @@ def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
 
 
 def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
-    """Return the indices of partners by each other: symbols around words, as brackets, quotes, or in `*this*`."""
+    """Return the index of each paired symbol's partner by its own index: brackets, quotes, or as in `*this*`."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     for number, (begin, end) in enumerate(places):

@@ -8,7 +8,7 @@ from nmt_cli.normalization.known_characters import KnownCharacters
 from nmt_cli.normalization.profile import TextProfile
 
 MAX_LENGTH = 2_000
-"""Most characters of a line whose symbols are left out; parts of longer ones may begin and end anywhere."""
+"""Most characters of a line whose unknown or rare symbols are hidden from the model. Longer lines keep them."""
 MIN_SYMBOL_COUNT = 10
 """Least number of times that a symbol is in a training text for the model to read it within a line."""
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
@@ -34,7 +34,7 @@ def is_bracket_or_quote(symbol: str) -> bool:
 
 
 class KnownSymbols:
-    """The symbols of a training text, and those that it hardly has."""
+    """Tells which symbols a training text has, which are rare in it, and which it lacks."""
 
     def __init__(self, profile: TextProfile, characters: KnownCharacters) -> None:
         """Tell usual symbols from rare ones by the profile of a text and its characters."""
@@ -50,7 +50,7 @@ class KnownSymbols:
         return "" if "," not in self._usual else " ," if self._profile.is_usually_apart(",") else ","
 
     def has_all_often(self, text: str) -> bool:
-        """Return whether the training text has all characters of a text, and its symbols `MIN_SYMBOL_COUNT` times."""
+        """Return whether the training text has all characters of `text`, symbols at least `MIN_SYMBOL_COUNT` times."""
         return self._usual.issuperset(text)
 
     def has_all(self, text: str) -> bool:

@@ -42,12 +42,12 @@ _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|w
 
 
 class TagCode(NamedTuple):
-    """A tag as it stands in a line."""
+    """Span of a tag in a line, and its partner."""
 
     begin: int
     end: int
     partner: int | None = None
-    """Index of the opening or closing tag that belongs to it; None if it has none."""
+    """Index among the tags of the line of the opening or closing tag that belongs to it; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,9 @@ class Tags(RestoringStep):
         return tuple(code for code in self._finder.codes(text) if text[code.begin : code.end] not in self._symbols)
 
     def undo(self, undo: UndoRecord, translation: Translation) -> list[Change]:
-        """Return the changes that put the tags back, but none into a prefix, and none that the prefix already has.
+        """Return the changes of the translation that put the tags back.
 
+        The prefix (the given beginning of the translation) does not change, and tags that it has are not repeated.
         Without attention, the order of the words determines the places.
         """
         removed_codes = undo.data
@@ -242,13 +243,13 @@ class TaggedLine:
     places: Sequence[Span]
     """The span in the read text that corresponds to each code; empty if the code was deleted."""
     units: Sequence[Span]
-    """The units of the text that is read."""
+    """Spans of the words of the text that is read, or in scripts without blanks of the pieces of the model."""
     names: NameFinder
-    """The placeholders of the line and of its translation."""
+    """Finds the placeholders of the line, in its text and in its translation."""
 
     @classmethod
     def of(cls, edits: Edits, removed_codes: RemovedCodes, alignment: Alignment) -> TaggedLine:
-        """Return a line with its tags; in scripts without blanks its units end at tags, too."""
+        """Return the line from which these codes were removed; in scripts without blanks, its `units` end at tags."""
         places = edits.new_spans([(code.begin, code.end) for code in removed_codes.tags])
         cuts = [place for span in places for place in span]
         names = NameFinder(removed_codes.placeholders)
@@ -257,7 +258,7 @@ class TaggedLine:
         )
 
     def align_words(self, translation: Translation, alignment: Alignment) -> AlignedWords:
-        """Return the units of a translation, and those of the line that they are aligned to."""
+        """Return the words of a translation (pieces, in scripts without blanks), aligned to the `units` of the line."""
         atomic_spans = [*self.names.spans(translation.text)]
         units = target_units(alignment, translation.text, atomic_spans)
         return AlignedWords(translation.text, units, alignment.aligned_to(self.units, units), atomic_spans)
@@ -302,7 +303,10 @@ class TaggedLine:
         return sorted(found, key=lambda tag: (tag.open_index, -tag.close_index))
 
     def _with_punctuation(self, tag: Tag, at: int, end_at: int) -> Tag:
-        """Return a tag around words, with the punctuation that stays outside of it."""
+        """Return a tag with the fields set that tell punctuation inside of it from punctuation outside of it.
+
+        It begins and ends at the indices `at` and `end_at` of the text that is read.
+        """
         text = self.edits.new
         inside, outside = text[at:end_at], text[end_at:].strip()
         (first, _), (_, end) = self.units[tag.start], self.units[tag.end - 1]
@@ -320,14 +324,17 @@ class TaggedLine:
         return self.edits.old[self.codes[number].begin : self.codes[number].end]
 
     def _neighbours(self, first: int, last: int) -> tuple[str, str]:
-        """Return the character before code `first` and the codes that touch it in front, and that after code `last`."""
+        """Return the character before code `first` and the one after code `last`; empty at an end of the line.
+
+        If other codes touch code `first` in front, the character is the one before all of them.
+        """
         text = self.edits.old
         begin, end = self._begins[first], self.codes[last].end
         return text[begin - 1 : begin], text[end : end + 1]
 
     @cached_property
     def _begins(self) -> Sequence[int]:
-        """For each code, the place at which the run of touching codes begins to which it belongs."""
+        """Index of the character at which each code, or the run of touching codes that it belongs to, begins."""
         found: list[int] = []
         for number, code in enumerate(self.codes):
             is_touched = number > 0 and self.codes[number - 1].end == code.begin
@@ -335,7 +342,10 @@ class TaggedLine:
         return found
 
     def _begins_of_crossing(self) -> dict[int, int]:
-        """Return, for each tag that overlaps an earlier one, the index of that one's end, after which it begins."""
+        """Return, by the index of each tag that overlaps an earlier one, the index of the earlier tag's end tag.
+
+        In `<b>x<i>y</b>z</i>`, tag 1 overlaps tag 0, whose end tag is 2. The tag is then treated as if it began there.
+        """
         late: dict[int, int] = {}
         opened: list[int] = []
         for number, code in enumerate(self.codes):
@@ -353,7 +363,7 @@ class TaggedLine:
         return late
 
     def verbatim_changes(self, words: AlignedWords, tags: Sequence[Tag], begun: int) -> list[Change] | None:
-        """Return the changes that bring some tags back as they were; None if words around one are now apart."""
+        """Return the changes that put `tags` back with the text around them; None if words around one are now apart."""
         wanted = {
             number for tag in tags for number in (tag.close_index, tag.close_index if tag.is_open else tag.number)
         }

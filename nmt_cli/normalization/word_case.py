@@ -14,13 +14,13 @@ from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.text.letters import WORD, is_all_caps, lower, upper
 
 MIN_SENTENCE = 3
-"""Least number of known words of a line without capitals that is taken for a sentence."""
+"""Least number of known words for a line without capitals to be taken for a sentence in small letters."""
 MIN_UNKNOWN = 3
-"""Least number of words of a line that is taken for one in capitals though the training text has none of them."""
+"""Least number of unknown words for a line in capitals to be taken for one, if all its known words are acronyms."""
 MIN_OF_TITLE = 3
-"""Least number of words after the first that have a capital in a title, but none in sentences."""
+"""Least number of words after the first with a capital that they lack in sentences, for a line to be a title."""
 MIN_SMALL = 4
-"""Letters from which a word in small letters shows that a line is no title. Titles have shorter ones, as *of the*."""
+"""Least length of a word in small letters that shows that a line is no title; titles have shorter ones (*of the*)."""
 _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 
 

@@ -24,7 +24,7 @@ class WordlessText(RestoringStep):
     name = "wordless"
 
     def read(self, line: Line) -> Line:
-        """Return the line without its text, if this has no words and no terms, and its translation has no prefix."""
+        """Return the line with an empty text if it is short and has no words, terms or prefix; else the line itself."""
         text = line.text
         if not text.strip() or len(text) > MAX_LENGTH or line.prefix or line.constraints or _has_words(line):
             return line

@@ -114,7 +114,7 @@ class _KernelSteps:
     def step_back(
         self, query_BA: Tensor, extra_BSA: Tensor | None, gradient_BS: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Add the share of a step to the gradients of keys and v, and return the gradients of query and extra."""
+        """Add a step's gradients of keys and v to their sums, and return its gradients of query and `extra_BSA`."""
         num_rows, length, size = self._keys_BSA.shape
         if self._gradients is None:
             chunks = native.num_chunks(num_rows, length * size)

@@ -92,7 +92,8 @@ def _pad_columns(rows_BSC: Tensor) -> Tensor:
 
 
 def group_by_source(rows_NX: Tensor, num_sources: int, rows: int) -> Tensor:
-    """Return rows (N, X) grouped by source (B, R, X), with zeros for rows that the last source lacks."""
+    """Return rows (N, X) as (B, R, X): `rows` consecutive rows for each source, with zeros where rows are missing at
+    the end."""
     missing = num_sources * rows - rows_NX.shape[0]
     return (F.pad(rows_NX, (0, 0, 0, missing)) if missing else rows_NX).view(num_sources, rows, -1)
 

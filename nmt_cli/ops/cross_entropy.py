@@ -17,9 +17,9 @@ from nmt_cli.ops import native
 from nmt_cli.ops.matmul import matmul, sum_of_outer_products
 
 ROWS_AT_ONCE = 512
-"""Positions whose logits are held at a time."""
+"""Number of target positions whose logits are in memory at the same time."""
 ROWS_AT_ONCE_CUDA = 4096
-"""Positions whose logits are held at a time on a GPU, where a launch takes longer than the work on a few rows."""
+"""The same number on a GPU, where the launch of a kernel takes longer than its work on a few rows."""
 _KERNEL = native.Kernel(
     "loss", native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 3, native.REAL, *[native.POINTER] * 4
 )
@@ -130,7 +130,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class _KernelSoftmax:
-    """Computes the gradient of the logits from readouts, with the compiled kernel; sums the gradient of the bias."""
+    """Computes the loss's gradient with respect to the logits, with the compiled kernel, and sums it for the bias."""
 
     def __init__(self, bias_V: Tensor, num_rows: int) -> None:
         self._bias_V = bias_V
@@ -139,14 +139,15 @@ class _KernelSoftmax:
     def gradient(
         self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
+        """Return softmax - (1 - smoothing) target (N, V), and a tensor (2,): the sums over rows of -log p(y) and of the
+        logit of y. Add the gradient of the bias to its sum."""
         grad_NV = matmul(readout_NR, weight_VR.t())
         valid_N = None if valid_N1 is None else valid_N1.flatten()
         sums_N = softmax_gradient_(grad_NV, self._bias_V, targets_N, valid_N, smoothing, self._gradient_KV)
         return grad_NV, torch.stack([sum_N.sum() for sum_N in sums_N])
 
     def bias_gradient(self) -> Tensor:
-        """Return the gradient of the bias from all rows so far."""
+        """Return the gradient of the bias (V), summed over all rows so far."""
         return self._gradient_KV.sum(dim=0)
 
 
@@ -173,7 +174,8 @@ class _FormulaSoftmax:
     def gradient(
         self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
+        """Return softmax - (1 - smoothing) target (N, V), and a tensor (2,): the sums over rows of -log p(y) and of the
+        logit of y. Add the gradient of the bias to its sum."""
         logits_NV = matmul(readout_NR, weight_VR.t()).to(self._bias_V.dtype).add_(self._bias_V)
         sums_2N = torch.stack(negative_log_likelihood(logits_NV, targets_N))
         grad_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
@@ -184,5 +186,5 @@ class _FormulaSoftmax:
         return grad_NV.to(readout_NR.dtype), sums_2N.sum(dim=1)
 
     def bias_gradient(self) -> Tensor:
-        """Return the gradient of the bias from all rows so far."""
+        """Return the gradient of the bias (V), summed over all rows so far."""
         return self._gradient_V

@@ -48,7 +48,7 @@ class _DeferredGradients(torch.autograd.Function):
 
 
 class StepGradients:
-    """The gradients of all steps of a loop in one tensor, in the dtype of the matrix products."""
+    """Collects the gradients of all steps of a loop in one tensor of the given dtype."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
@@ -57,7 +57,7 @@ class StepGradients:
         self._missing: set[int] = set()
 
     def keep(self, step: int, num_steps: int, gradient_BO: Tensor) -> Tensor:
-        """Copy the gradient of a step into the tensor of all steps, and return this part of the tensor."""
+        """Copy the gradient of a step (from 0) into the tensor of all steps, and return this part of the tensor."""
         if self._all_NO is None:
             *directions, self._num_rows_of_step, size = gradient_BO.shape
             num_rows = num_steps * self._num_rows_of_step

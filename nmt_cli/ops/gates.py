@@ -20,10 +20,10 @@ from nmt_cli.ops.deferred_gradients import defer_gradients
 
 
 class GateTerm(NamedTuple):
-    """One summand of the gates of a step."""
+    """One summand of a cell's gates at a step: a matrix product, and the normalisation or bias that follows it."""
 
     product_BG: Tensor
-    """The matrix product W x, in the dtype of matrix products."""
+    """The matrix product W x, before normalisation and bias; in bfloat16 under autocast."""
     affine: GateAffine
     """The layer normalisation or bias that is applied to the product."""
 
@@ -35,11 +35,11 @@ class GateTerm(NamedTuple):
 
 
 Gates = tuple[GateTerm, ...]
-"""The summands of the gates of a step. Tuples of summands are joined with `+`."""
+"""The summands of the gates of a step, such as W x and U h. Tuples of summands are joined with `+`."""
 
 
 def sum_terms(gates: Gates) -> Tensor:
-    """Return the sum of all terms (B, G)."""
+    """Return the sum of all terms (B, G): the gates before their activation functions."""
     first, *others = [term.value() for term in gates]
     return sum(others, start=first)
 
@@ -85,7 +85,7 @@ class AffineGradients:
         self._sums: list[Tensor] = []
 
     def packed(self, product_BG: Tensor, gradient_BG: Tensor | None = None, num_chunks: int = 0) -> PackedTerm:
-        """Return the arguments of a kernel: addresses of a product, of gain and bias, and of their gradients.
+        """Return the C structure that a kernel reads: addresses of a product, of gain and bias, and of their gradients.
 
         The gradient of the product is written to `gradient_BG`; without it, as in the forward pass, there are no
         gradients. `num_chunks` is the number of partial sums of the gradients of gain and bias.
@@ -127,7 +127,7 @@ def _has_contiguous_rows(tensor_DBG: Tensor) -> bool:
 
 
 def _address_and_stride(tensor_DBG: Tensor) -> tuple[int, int]:
-    """Return the address of the first row, and the distance between directions in numbers (0 without directions)."""
+    """Return the address of the first row, and the stride between directions in elements (0 without directions)."""
     assert _has_contiguous_rows(tensor_DBG)
     return tensor_DBG.data_ptr(), tensor_DBG.stride(0) if tensor_DBG.dim() == 3 else 0
 

@@ -56,7 +56,8 @@ def _by_kernel(terms: Gates, hidden_BH: Tensor) -> Tensor:
 
 
 class _GruStepFunction(torch.autograd.Function):
-    """A step that saves only its products and the previous state; the backward pass computes the rest again."""
+    """A GRU step by the compiled kernel. It saves only its products and the previous state; the backward pass computes
+    the rest again."""
 
     @staticmethod
     def forward(ctx: Any, hidden_BH: Tensor, affine_gradients: list[AffineGradients], *tensors: Tensor) -> Tensor:
@@ -96,7 +97,7 @@ def _forward(
 
 
 def _sizes(hidden_BH: Tensor) -> tuple[int, int, int, int]:
-    """Return the numbers of directions, rows, hidden units and chunks."""
+    """Return the sizes that the kernel takes: directions (1 without), rows, hidden units, and chunks of rows."""
     *directions, batch, size = hidden_BH.shape
     chunks = native.num_chunks(hidden_BH.numel() // max(1, size), 3 * size)
     return directions[0] if directions else 1, batch, size, chunks

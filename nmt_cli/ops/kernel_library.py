@@ -6,7 +6,7 @@ import ctypes
 from importlib.util import find_spec
 
 VERSION = 3
-"""The version of the kernels that `native` knows how to call."""
+"""The version of the compiled library that this code can call; `load` refuses any other."""
 _NO_KERNELS = "nmt runs without its compiled kernels, which is slower"
 NOT_BUILT = f"{_NO_KERNELS}. Reinstall nmt-cli on a machine with a C++ compiler"
 """The message if the kernels were never compiled."""

@@ -1,4 +1,4 @@
-"""The softmax over the vocabulary in a search, and the reduction of a vocabulary to its few best pieces.
+"""The log-softmax over the vocabulary in a search, and a fold that makes the best pieces faster to find.
 
 Shapes: N rows, V vocabulary, F folds, M places (V // F).
 """
@@ -26,8 +26,10 @@ def log_softmax_(logits_NV: Tensor) -> Tensor:
 
 
 def fold(values_NV: Tensor, folds: int) -> Tensor:
-    """Return (N, M + V % folds), where M = V // folds: for each m below M the largest of the values at m, m + M,
-    m + 2M, ..., then the last V % folds values unchanged."""
+    """Return the largest value of each group of `folds` values: (N, M + V % folds), where M = V // folds.
+
+    Column m below M has the largest of the values at m, m + M, m + 2M, ... The last V % folds values follow unchanged.
+    """
     num_rows, vocab_size = values_NV.shape
     num_places = vocab_size // folds
     if not native.has_kernels_for(values_NV):

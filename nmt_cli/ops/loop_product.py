@@ -34,7 +34,7 @@ class LoopModule(nn.Module):
 
     @property
     def matrix(self) -> Tensor:
-        """The matrix, (I, O) or (D, I, O)."""
+        """The weight matrix W of the products x W: (I, O), or (D, I, O) with directions."""
         return cast(Tensor, getattr(self, self.matrix_name))
 
     def product(self) -> LinearMap:
@@ -78,7 +78,7 @@ class LoopProducts:
 
 
 class _LoopProductsState:
-    """The product of a `LoopProducts` and the gradients of its steps."""
+    """The data of a `LoopProducts` outside the autograd graph: the product and the gradients of its steps."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         self._input_type, product_type = inputs_TBI.dtype, _product_type(weight_IO)
@@ -96,14 +96,14 @@ class _LoopProductsState:
         self._gradients.keep(step, self._sizes[0], gradient_BO)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the inputs and of the weight."""
+        """Return the gradients of the inputs (T, B, I) and of the weight (I, O); D leads if they have directions."""
         gradients_NO = self._gradients.take()
         inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2))
         weight_IO = sum_of_outer_products(self._inputs_NI, gradients_NO)
         return self._by_step(inputs_NI).to(self._input_type), weight_IO.to(self._input_type)
 
     def _by_step(self, rows_NX: Tensor) -> Tensor:
-        """Return the rows by step (T, B, X), without the padding rows."""
+        """Return rows (N, X) grouped by step (T, B, X), without the padding rows at the end."""
         steps_TBX: Tensor = rows_NX[..., : self._sizes.numel(), :].unflatten(-2, self._sizes)
         return steps_TBX
 

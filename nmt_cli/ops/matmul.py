@@ -18,7 +18,7 @@ from torch.nn import functional as F
 LinearMap = Callable[[Tensor], Tensor]
 """A function from x (N, I) to x W (+ b) (N, O), in any precision."""
 MAX_STEP_ROWS = 1024
-"""Most rows of a product that counts as one step; a larger product is taken for all steps together."""
+"""Most rows of a product of a single step; a product with more rows is treated as one of all steps together."""
 ROW_MULTIPLE, LARGE_ROW_MULTIPLE = 16, 256
 """The rows of a product are padded to a multiple of the first, or of the second if they are more than
 `MAX_STEP_ROWS`."""
@@ -66,7 +66,7 @@ def sum_of_outer_products(left_NI: Tensor, right_NO: Tensor) -> Tensor:
 
 
 def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return x W^T + b (..., O) for inputs (..., I), like `F.linear`; under autocast in its dtype."""
+    """Return x W^T + b (..., O) for inputs (..., I), like `F.linear`; under autocast, in autocast's dtype."""
     rows_NI, device_type = inputs.flatten(0, -2), inputs.device.type
     if torch.is_autocast_enabled(device_type):
         rows_NI = rows_NI.to(torch.get_autocast_dtype(device_type))
@@ -125,7 +125,8 @@ def _can_use_onednn(rows_NI: Tensor, matrix: Tensor) -> bool:
 def _onednn_linear_by_parts(rows_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
     """Return x W^T + b for any number of rows.
 
-    Many rows are cut into parts: the library that is faster for them rounds differently (docs/adr/0005).
+    More than `MAX_STEP_ROWS` rows are cut into parts: the library that is faster for them rounds differently
+    (docs/adr/0005).
     """
     products = [_onednn_linear(part_NI, weight_OI, bias_O) for part_NI in rows_NI.split(MAX_STEP_ROWS)]
     return products[0] if len(products) == 1 else torch.cat(products)

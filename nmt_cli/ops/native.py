@@ -20,7 +20,7 @@ NATIVE, PLAIN = "native", "plain"
 MIN_ELEMENTS_PER_THREAD = 16_384
 """Least number of tensor elements for which it is worth starting another thread."""
 POINTER, SIZE, COUNT, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
-"""The ctypes types of the arguments of kernels."""
+"""The ctypes types of kernel arguments: address of a tensor, size (64 bits), small number, floating-point number."""
 _TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bfloat16"}
 _is_enabled = True
 
@@ -38,7 +38,7 @@ def why_missing() -> str:
 
 @contextmanager
 def path(name: str) -> Iterator[None]:
-    """Compute in the block with the kernels, if they are built (`native`), or with the plain formulas (`plain`)."""
+    """Use in the block the compiled kernels (`native`), if they are built, or only the plain formulas (`plain`)."""
     global _is_enabled
     before, _is_enabled = _is_enabled, name == NATIVE
     try:
@@ -89,7 +89,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 @cache
 def _library() -> ctypes.CDLL | str:
-    """Return the library of kernels, with torch's threads, or the message of `kernel_library.load`; cached."""
+    """Return the library of kernels, set to use torch's threads, or the message of `kernel_library.load`; cached."""
     library = kernel_library.load()
     if not isinstance(library, str):
         _give_openmp(library)

@@ -19,10 +19,10 @@ from nmt_cli.ops.reverse import reverse_sequence
 
 
 class StepLayout(Protocol):
-    """The order in which the positions of a batch are read."""
+    """The order in which a recurrence reads the positions of a batch: which rows take part in which step."""
 
     counts: list[int]
-    """Number of rows at each step."""
+    """Number of rows that each step reads."""
 
     def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
         """Return the inputs of all steps, step after step (D, N, X): the first direction reads from left to right, the
@@ -53,7 +53,7 @@ def step_layout(lengths_B: Tensor, reversal_BS: Tensor, *, has_dropout: bool) ->
 
 
 class PaddedLayout:
-    """Reads all rows at every step, in their order."""
+    """Reads all rows of the batch, in their order, at every step, padding included."""
 
     def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
         self._reversal_BS, self._last_B = reversal_BS, last_B

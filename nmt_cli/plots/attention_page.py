@@ -1,4 +1,4 @@
-"""Attention as one self-contained HTML page, and the classes for the values that a picture of attention shows.
+"""Writes attention weights as one self-contained HTML page; defines the classes for the values that are drawn.
 
 The page needs no network, no server and no drawing library. The sentences travel as JSON in a script element of a type
 that no browser runs, with every character escaped that could end it; the page shows them as text, never as markup.
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from importlib import resources
 
 EOS_LABEL = "</s>"
-"""Label of the mark that ends the source."""
+"""Label of the attention on the end-of-sentence mark of the source."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A piece that the search considered after a prefix; the score is the natural log-probability up to this piece."""
+    """A piece that the beam search considered after a prefix; `score` is the natural log-probability of the two."""
 
     text: str
     """The piece, as text."""
@@ -31,24 +31,27 @@ class Candidate:
     prefix: str
     """The text before the piece."""
     kept: bool
-    """True if the beam kept it for the next step."""
+    """True if the beam search kept it for the next step."""
     has_ended: bool = False
-    """True if it ended a translation. The best ended one was chosen at the end."""
+    """True if this piece ended a translation. The best ended translation is the result of the search."""
     beam: int = 0
-    """Index of the prefix among those of its step, as two prefixes may be the same text in different pieces."""
+    """Index, from 0, of the prefix among the prefixes of its step. Two prefixes may have the same text, but different
+    pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """The candidates of one step of the beam, best first."""
+    """The candidates of one step of the beam search, best first."""
 
     candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionPicture:
-    """A sentence pair and the attention weights of each target word (a row) on each source word (a column), and, in a
-    last column, on the mark that ends the source."""
+    """A sentence pair with its attention weights, which have a row for each target word.
+
+    A row has a weight for each source word, and a last one for the end-of-sentence mark of the source.
+    """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -65,7 +68,7 @@ class AttentionPicture:
 
 
 def render_page(pictures: Sequence[AttentionPicture]) -> str:
-    """Return the whole page as HTML."""
+    """Return a self-contained HTML page on which the pictures can be explored."""
     template, words = (
         resources.files("nmt_cli.plots").joinpath(name).read_text(encoding="utf-8")
         for name in ("attention_page.html", "attention_words.js")

@@ -1,4 +1,4 @@
-"""Attention as heat maps, or as the page to explore."""
+"""Draws attention weights as heat maps in a PNG or SVG file, or as an HTML page on which to explore them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _COLOUR_MAP = "gray"
 
 
 def draw_attention(pictures: Iterable[AttentionPicture], path: Path) -> int:
-    """Write heat maps as in Bahdanau et al. (2015), Figure 3, white for 1 and black for 0; or the page, for `.html`.
+    """Write attention to `path` as heat maps, or as a page for an `.html` path; return the number of drawn pictures.
 
-    Words are in the order of the text, source from left to right, whatever the script. A figure has as many of the
-    pictures as can be read on it. Return the number of pictures that are drawn.
+    The heat maps are as in Bahdanau et al. (2015), Figure 3: white for 1 and black for 0. Words are in the order of the
+    text, source from left to right, whatever the script. A figure has as many of the pictures as can be read on it.
 
     Raises:
         InputError: there is no picture, the ending is unknown, matplotlib is missing, or the sentences are too long.
@@ -53,7 +53,7 @@ def draw_attention(pictures: Iterable[AttentionPicture], path: Path) -> int:
 
 
 class _Panel:
-    """A heat map with the room that its words take, in inches."""
+    """A heat map with its words; `left`, `top`, `wide` and `high` are the sizes of its labels and cells in inches."""
 
     def __init__(self, picture: AttentionPicture) -> None:
         self.picture = picture
@@ -82,7 +82,7 @@ class _Panel:
 
 
 class _Grid:
-    """The places of panels in rows and columns, as nearly square as possible, in inches from the upper left."""
+    """A layout of panels in rows and columns, as nearly square as possible; all sizes are in inches."""
 
     def __init__(self, panels: Sequence[_Panel]) -> None:
         count = math.ceil(math.sqrt(len(panels)))
@@ -98,7 +98,7 @@ class _Grid:
             for row, down in enumerate(accumulate(heights[:-1], initial=0.0))
             for column, across in enumerate(accumulate(widths[:-1], initial=0.0))
         ][: len(panels)]
-        """The upper left corner of each heat map."""
+        """The upper left corner of each heat map's cells: inches from the left and from the top of the figure."""
 
 
 def _readable(pictures: Iterable[AttentionPicture]) -> Iterator[AttentionPicture]:
@@ -115,7 +115,11 @@ def _readable(pictures: Iterable[AttentionPicture]) -> Iterator[AttentionPicture
 
 
 def _place_panels(figure: Figure, panels: Sequence[_Panel], path: Path) -> None:
-    """Draw the panels, with all cells of all heat maps of one size, and one colour scale; `path` is for the error."""
+    """Draw all panels with cells of the same size, and one colour scale; `path` is only for the error message.
+
+    Raises:
+        InputError: the figure would be too large.
+    """
     grid = _Grid(panels)
     if max(grid.width, grid.height) > _WIDEST:
         raise InputError(
@@ -145,7 +149,7 @@ def _draw_scale(figure: Figure, axes: Axes) -> None:
 
 
 def _label_width(words: Sequence[str]) -> float:
-    """Return the inches that the longest word takes; East Asian letters are twice as wide."""
+    """Return the width of the longest of the words in inches; East Asian letters count as twice as wide."""
     wide = {"W", "F"}
     lengths = [sum(2 if unicodedata.east_asian_width(letter) in wide else 1 for letter in word) for word in words]
     return _LETTER * max(lengths, default=0) + 0.15

@@ -1,4 +1,4 @@
-"""The common parts of all figures: an empty figure with fonts for its letters, and the writing to a file."""
+"""The common parts of all figures: making an empty figure with fonts for its letters, and writing it to a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ _PAGE = b"""<!DOCTYPE html>
 
 @contextmanager
 def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
-    """Yield an empty figure that ignores the user's matplotlib settings, with installed fonts for these texts."""
+    """Yield an empty figure with installed fonts for the letters of `texts`, ignoring the user's matplotlib settings.
+
+    Raises:
+        InputError: matplotlib is missing.
+    """
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -59,7 +63,7 @@ def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Itera
 
 
 def _families(letters: set[str]) -> list[str]:
-    """Return the fonts needed for these letters, and warn about letters without one."""
+    """Return the names of installed fonts that have these letters, and warn about letters that no font has."""
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
@@ -91,7 +95,7 @@ def _families(letters: set[str]) -> list[str]:
 
 
 def _font_for(letter: str) -> str:
-    """Return a free font for the letter, chosen by the first word of its Unicode name."""
+    """Return the name of a free font to install for a letter, chosen by the first word of its Unicode name."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     if script in {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"}:
         return "Noto Sans CJK (Debian: fonts-noto-cjk)"
@@ -100,7 +104,7 @@ def _font_for(letter: str) -> str:
 
 @contextmanager
 def _skipping_bad_fonts() -> Iterator[None]:
-    """Ignore the error of a font file that matplotlib cannot read, as there are other fonts."""
+    """Ignore an error in the block that means that matplotlib cannot read a font file; there are other fonts."""
     try:
         yield
     except (OSError, RuntimeError, ValueError):

@@ -1,4 +1,4 @@
-"""Learning curves, and scores by sentence length."""
+"""Draws learning curves, and the scores of systems by sentence length."""
 
 from __future__ import annotations
 
@@ -112,13 +112,16 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
 
 
 def _directions(records: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the directions that have a score of their own in the records, in the order of the first one of each."""
+    """Return the directions that have their own BLEU in the records, in the order of their first appearance."""
     keys = dict.fromkeys(key for record in records for key in record if key.startswith(DIRECTION_PREFIX))
     return [key.removeprefix(DIRECTION_PREFIX) for key in keys]
 
 
 def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:
-    """Return the steps, and the values of a field, from the records of some events in which both are finite numbers."""
+    """Return two lists of equal length, the steps and the values of `field`, from the records of the given events.
+
+    Records in which the step or the value is not a finite number are left out.
+    """
     points = [
         (_number(record.get("step")), _number(record.get(field))) for record in records if record.get("event") in events
     ]
@@ -158,7 +161,7 @@ def _style_axes(axes: Axes, x_label: str, y_label: str) -> None:
 
 
 def _keep_to_scores(axes: Axes) -> None:
-    """Cut the axis of a score off below 0 and above 100, and draw marks at its ends whole."""
+    """Limit the y axis, which shows a score, to 0 to 100; marks at its ends are still drawn whole."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 0.0), min(high, 100.0))
     for line in axes.get_lines():

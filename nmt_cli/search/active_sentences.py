@@ -44,13 +44,13 @@ class ActiveSentences:
     """The partial hypotheses of sentences that are searched together."""
 
     sentences: list[int]
-    """The number of each sentence in the search."""
+    """The number by which the search and its caller name each sentence."""
     first_columns: list[int]
     """Column of `prefixes_LKT` at which each sentence begins. Columns before it are padding."""
     prefixes_LKT: Tensor
     """Piece ids of each partial hypothesis, without <s>, aligned at the right."""
     totals_LK: Tensor
-    """Log-probability of each partial hypothesis, in nats, with the bonuses of terms."""
+    """Log-probability of each partial hypothesis, in nats, plus its bonuses for required terms."""
     last_ids_N: Tensor
     """The last piece of each row, which is the input of the next step."""
     state: SearchState

@@ -37,8 +37,8 @@ from nmt_cli.search.hypothesis import (
 REPETITION_CHECK_INTERVAL = 8
 """Interval, in pieces of a sentence, at which `is_endless` is called."""
 REFILL_DIVISOR = 4
-"""Waiting sentences enter only when at least one place in `REFILL_DIVISOR` is free. They take their first step by
-themselves, and a step of few rows is slow."""
+"""Waiting sentences enter when at least 1 / `REFILL_DIVISOR` of the `at_once` places for sentences are free. They take
+their first step by themselves, and a step of few rows is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,11 @@ class _Search:
     masks: ConstraintMasks | None = None
     is_endless: IsEndless | None = None
     max_lengths: dict[int, int] = field(default_factory=dict)
-    """The most pieces of a hypothesis of each active sentence, </s> included."""
+    """The most pieces of a hypothesis, </s> included, for each active sentence by its number."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
-    """Finished hypotheses of each active sentence."""
+    """Finished hypotheses of each active sentence, by the number of the sentence."""
     recorded: set[int] = field(default_factory=set)
-    """Active sentences whose attention weights are recorded."""
+    """Numbers of the active sentences whose attention weights are recorded."""
 
     def begin(self, new: NewSentences) -> ActiveSentences:
         """Register new sentences, and return them before their first step.
@@ -209,7 +209,7 @@ class _Search:
         )
 
     def advance(self, active: ActiveSentences) -> Generator[tuple[int, list[Hypothesis]], None, ActiveSentences | None]:
-        """Do one step.
+        """Extend the partial hypotheses of all active sentences by one piece.
 
         Yield each sentence that is done, with its hypotheses; return the other sentences, or None if there are none.
         """
@@ -272,7 +272,7 @@ class _Search:
         return active.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, next_state)
 
     def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, active: ActiveSentences) -> None:
-        """Write minus infinity at banned pieces, and at pieces that would repeat an n-gram."""
+        """Set the log-probabilities of banned pieces, and of pieces that would repeat an n-gram, to minus infinity."""
         if pieces_NV is None and self.vocabulary.banned:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram

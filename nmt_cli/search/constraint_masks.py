@@ -38,17 +38,19 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.term_tries import NO_PIECE, TermPositions, TermTries
 
 DISCOUNT = math.log(0.3)
-"""Added to the logarithm of the attention on a term, for a term that the model would not generate. With 0.1 the words
-of a term were repeated 352 times in Multi30K's dev set, with 0.3 288 times (docs/studies/glossary.md)."""
+"""Added to the logarithm of the attention on a term. The sum is the least log-probability that the term's first piece
+gets, even if the model would not generate it. With 0.1 the words of a term were repeated 352 times in Multi30K's dev
+set, with 0.3 288 times (docs/studies/glossary.md)."""
 DISCOUNT_UNKNOWN = math.log(0.6)
-"""Replaces `DISCOUNT` for a form that the model does not know, whose place only the attention finds. Ten such words:
-86.82 BLEU with 0.3, 92.12 with 0.6, 93.65 with 1.0, which cost other terms more."""
+"""Replaces `DISCOUNT` for a form that the model does not know (see `UNKNOWN_LOG_PROB`), whose place only the attention
+finds. With ten such words, BLEU was 86.82 with 0.3, 92.12 with 0.6, and 93.65 with 1.0, which cost other terms more."""
 MIN_TERM_LOG_PROB = math.log(0.3)
-"""Least log-probability of a term's first piece at which a row generates the term, wherever the row attends. With 0.5:
-43.83 BLEU and 268 repeated words, with 0.3 43.95 and 263."""
+"""Least log-probability (nats) of a term's first piece at which a row generates the term, wherever the row attends.
+With 0.5: 43.83 BLEU and 268 repeated words, with 0.3 43.95 and 263."""
 UNKNOWN_LOG_PROB = math.log(1e-3)
-"""Log-probability of the first piece of a form below which the model reads its own best piece instead of the form. The
-value was not varied. With the rule, 189 of 375 lines stayed the same apart from the word; without it, 110."""
+"""Log-probability of a form's first piece, in nats, below which the model does not know the form. Then it reads its own
+best piece instead of the form. With this rule, 189 of 375 lines stayed the same apart from the word; without it, 110.
+The value was not varied."""
 LOG_HALF = math.log(0.5) + 1e-3
 """A piece with a larger log-probability is the best of its row, whatever the others have. Not tuned."""
 MAX_ATTENTION = 1 - 1e-4
@@ -116,12 +118,13 @@ class ConstraintMasks:
     def input_ids(self, state: ConstraintState, ids_N: Tensor) -> Tensor:
         """Return the pieces (N) that the model reads at the next step.
 
-        These are `ids_N`, the last pieces of the rows, except after a piece of a form that the model does not know.
+        These are `ids_N`, the last pieces of the rows. But instead of a form that it does not know, the model reads its
+        own best piece.
         """
         return torch.where(state.substitutes_N != NO_PIECE, state.substitutes_N, ids_N)
 
     def frozen_rows(self, state: ConstraintState) -> Tensor:
-        """Return the numbers (M) of the rows in the middle of a form in whose place the model reads another piece.
+        """Return the indices (M) of rows in the middle of a form instead of which the model reads its own best piece.
 
         The model state of such a row does not change until the form is complete.
         """
@@ -330,7 +333,7 @@ class ConstraintMasks:
 
 
 def _substitutes(attention: TermAttention, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
-    """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
+    """Return for each row (N) the model's best piece if the row begins a form that the model does not know, else -1."""
     found_N = torch.full_like(attention.next_terms_N, NO_PIECE)
     is_unknown_N = (attention.next_terms_N >= 0) & (best_of_form_N < UNKNOWN_LOG_PROB)
     first_M = is_unknown_N.index_fill(0, attention.rows_M, value=False).nonzero().squeeze(1)
@@ -364,7 +367,7 @@ def _most_attended_terms(attention_NJ: Tensor) -> Tensor:
 
 
 def _keep_only(log_probs_V: Tensor, pieces: list[int]) -> None:
-    """Write minus infinity everywhere but at the pieces."""
+    """Set the log-probabilities of all pieces except the given ones to minus infinity, in place."""
     ids = torch.tensor(pieces, dtype=torch.long)
     kept = log_probs_V[ids]
     log_probs_V.fill_(-math.inf)

@@ -24,7 +24,7 @@ class ConstraintState(NamedTuple):
     nodes_N: Tensor
     """The node of the last piece in the trie of the term that is being generated or just has been; else 0."""
     terms_N: Tensor
-    """Number of the term that the row began last; 0 before the first."""
+    """Index of the term that the row began last, among the terms of its sentence; 0 before the first."""
     begins_NJ: Tensor
     ends_NJ: Tensor
     """Index of the piece after the last of each term; `begins_NJ` has the index of its first piece. -1 until the term
@@ -40,7 +40,7 @@ class ConstraintState(NamedTuple):
     """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
 
     def select(self, rows_M: Tensor) -> ConstraintState:
-        """Return the given rows, in that order."""
+        """Return the constraint state of the given rows, in that order."""
         return ConstraintState(*(tensor[rows_M] for tensor in self))
 
     def join(self, other: ConstraintState) -> ConstraintState:
@@ -57,17 +57,17 @@ class StepMasks(NamedTuple):
     """Pieces that begin or continue a term at one step, for each row, and the changes of log-probabilities."""
 
     nodes_N: Tensor
-    """Node of a trie whose next pieces begin or continue a term; 0 if there is none."""
+    """The trie node of each row whose next pieces begin or continue a term; 0 if the row has none."""
     next_terms_N: Tensor
-    """Number of the term that these pieces begin; -1 if they begin none."""
+    """Index of the term that each row may begin at this step; -1 for none."""
     is_bound_N: Tensor
-    """True if the row must generate one of these pieces."""
+    """True if the row must generate a piece that begins or continues its term."""
     log_probs_ND: Tensor
-    """Log-probabilities of these pieces under the model."""
+    """Log-probabilities under the model, in nats, of the pieces that begin or continue a term."""
     gains_N: Tensor
-    """Value to add to the log-probabilities of these pieces."""
+    """Value, in nats, to add to the log-probabilities of the pieces that begin or continue a term."""
     other_gains_N: Tensor
-    """Value to add to the log-probabilities of all other pieces."""
+    """Value, in nats, to add to the log-probabilities of all pieces that do not begin or continue a term."""
     substitutes_N: Tensor
     """The piece that the model reads in place of a term that begins now; -1 if it reads the term itself."""
     is_second_pass_N: Tensor
@@ -78,14 +78,14 @@ class TermAttention(NamedTuple):
     """The attention of each row on the terms that it may begin."""
 
     weights_NJ: Tensor
-    """The attention on each term; -1 on one that the row may not begin."""
+    """The attention on each term, summed over its source positions; -1 for a term that the row may not begin."""
     next_terms_N: Tensor
-    """Number of the term that the row may begin now; -1 for none."""
+    """Index of the term that the row may begin now; -1 for none."""
     second_pass_NJ: Tensor
     """True at the terms to which the row attends in a second pass; False everywhere if it needs none."""
     must_begin_N: Tensor
     """True if the row has to begin a term now."""
     rows_M: Tensor
-    """The rows whose second pass has replaced the first."""
+    """Indices of the rows whose second pass has replaced the first."""
     log_probs_MV: Tensor
-    """Log-probabilities of the next piece of these rows in their second pass."""
+    """Log-probabilities, in nats, of the next piece of `rows_M` in their second pass."""

@@ -20,7 +20,7 @@ class Term:
     """A term of the source whose translation is given."""
 
     places: tuple[int, ...]
-    """The positions of its pieces in the source."""
+    """Positions of the term's pieces in the source, from 0."""
     forms: tuple[tuple[int, ...], ...]
     """The pieces of each of its translations, one of which is to be generated."""
     is_known: bool = False
@@ -38,7 +38,7 @@ class Constraints:
     """Requirements on the translation of one sentence."""
 
     beginning: tuple[int, ...] = ()
-    """First pieces, which the model reads before the search."""
+    """First pieces of the translation, which the model reads before the search."""
     automaton: tuple[Mapping[int, int], ...] = ()
     """For each state of the automaton, from 0, the pieces that are allowed, and the state after each of them. The
     search starts in state 0. In state `ACCEPTING` every piece is allowed."""

@@ -1,7 +1,7 @@
 """Finds the best extensions of the rows of a beam by one piece.
 
-Shapes: L active sentences, K beam, V vocabulary, C candidates, N = L x K rows, F folds, M places of the folded
-vocabulary.
+Shapes: L active sentences, K beam, V vocabulary, C candidates, N = L x K rows, F pieces of a place, M
+places of the folded vocabulary (groups of pieces).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt_cli.ops.log_softmax import fold
 
 FOLDS = 32
-"""Number of pieces in each place of the folded vocabulary, which is represented by its best piece at first."""
+"""Number of pieces in each place of the folded vocabulary, of which only the best is compared at first."""
 
 
 def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

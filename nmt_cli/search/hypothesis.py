@@ -17,11 +17,11 @@ class GeneratedTerm(NamedTuple):
     """A required term that a hypothesis contains, and its place."""
 
     term: int
-    """The number of the term among its sentence's terms."""
+    """Index of the term among the required terms of its sentence, from 0."""
     begin: int
-    """Index of its first piece in the hypothesis."""
+    """Index of the term's first piece in the hypothesis, from 0."""
     end: int
-    """Index of the piece after its last."""
+    """Index in the hypothesis of the piece after the term's last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,10 @@ class Hypothesis:
 
     ids: tuple[int, ...]
     log_prob: float
-    """Sum over the pieces and </s>, in nats, before any length penalty."""
+    """Log-probability of the pieces and </s> under the model, in nats, without a length penalty."""
     score: float
-    """`log_prob` plus the bonuses of a term weight or an unknown form, divided by the length penalty."""
+    """Value by which the search ranks: `log_prob` plus bonuses for some required terms, divided by the length penalty.
+    A sample has `log_prob` itself."""
     has_ended: bool
     """True if it ended with </s>; False if it was cut, as at the length limit."""
     weights_TS: Tensor | None = None
@@ -41,7 +42,7 @@ class Hypothesis:
     """The required terms that it contains."""
 
     def without(self, begin: int, end: int) -> Hypothesis:
-        """Return the hypothesis without the pieces from `begin` up to `end`; its scores stay.
+        """Return the hypothesis without pieces `begin` to `end` - 1; its log-probability and score stay the same.
 
         None of these pieces may belong to a term.
         """
@@ -60,22 +61,22 @@ class Hypothesis:
 
 
 class SearchState(Protocol):
-    """The state that a model keeps for each row."""
+    """The state of a model for the rows of a search: their encoded sources, and the decoder after their last pieces."""
 
     def select(self, rows: Tensor) -> SearchState:
-        """Return the given rows, in that order (beam reordering): row i comes from a row of the same sentence."""
+        """Return the state with row i taken from row `rows[i]`, which must have the same sentence (beam reordering)."""
         ...
 
     def keep(self, rows: Tensor) -> SearchState:
-        """Return the given rows, in that order, when finished sentences leave the search."""
+        """Return the state of the given rows, in that order; used when finished sentences leave the search."""
         ...
 
     def extract(self, rows: Tensor) -> SearchState:
-        """Return the given rows as a batch of their own, for a second step of these rows only."""
+        """Return the state of the given rows as a separate batch, for a second step of these rows only."""
         ...
 
     def replace(self, rows: Tensor, other: SearchState) -> SearchState:
-        """Return all rows, with row `rows[i]` replaced by row i of `other`."""
+        """Return the state of all rows, with row `rows[i]` replaced by row i of `other`."""
         ...
 
 
@@ -124,18 +125,18 @@ class StepModel(Protocol):
 
 
 class Vocabulary(NamedTuple):
-    """The ids that a search must know."""
+    """The ids of pieces that a search treats in a special way."""
 
     bos: int
     eos: int
     banned: tuple[int, ...] = ()
-    """Never produced: padding, line feeds and the like."""
+    """Pieces that are never generated: padding, line feeds and the like."""
     continuation_pieces: tuple[int, ...] = ()
     """Pieces that continue the word before them. They may not follow a term."""
     sentence_terminals: tuple[int, ...] = ()
-    """Full stops and the like, after which a translation may end."""
+    """Pieces that end a sentence, such as a full stop."""
     digits: tuple[int, ...] = ()
-    """Pieces with a digit."""
+    """Pieces that contain a digit."""
 
 
 def length_penalty(num_pieces: int, alpha: float) -> float:

@@ -27,7 +27,7 @@ from nmt_cli.search.hypothesis import (
 
 @dataclass(slots=True)
 class _Sample:
-    """The pieces that were drawn so far for one row."""
+    """The sample of one row: the pieces that were drawn so far, and their log-probability."""
 
     row: int
     """Index of the row in the input."""

@@ -1,7 +1,7 @@
 """The terms of many sentences as tries in tensors, so that a step of the search needs no loop over its rows.
 
-The forms of each term make a trie, whose edges are pieces (Hu et al., 2019). All tries share one numbering of their
-nodes, in which 0 is no node.
+The forms (allowed translations) of each term make a trie, whose edges are pieces (Hu et al., 2019). All tries share one
+numbering of their nodes, in which 0 is no node.
 
 Shapes: X sentences, J terms of a sentence, S source, Q nodes, D pieces after a node, F forms of a sentence, B pieces of
 a form, P positions of a term, N rows.
@@ -47,7 +47,7 @@ class TermTries:
         """The pieces that may follow a node, and the nodes that they lead to. Short rows repeat their first entry; a
         node that nothing may follow has `NO_PIECE` and node 0."""
         self.is_form_Q = torch.tensor([node in tries.ends for node in range(len(rows))])
-        """True at a node if the pieces on the way to it are a form."""
+        """True at a node if the pieces on the path from the root to it are a whole form."""
         self.first_XJD = self.pieces_QD[self.roots_XJ].clamp(min=0)
         """The pieces that begin each term; arbitrary pieces where there is no term."""
         forms = [sorted({form for term in terms for form in term.forms}) for terms in of_sentences]
@@ -59,7 +59,7 @@ class TermTries:
         """The pieces of all forms of a sentence, aligned at the right, with `NO_PIECE` at the left."""
 
     def positions(self, width: int) -> TermPositions:
-        """Return the positions of the terms in sources of at most `width` pieces; of longer ones they mean nothing."""
+        """Return the source positions of all terms, which are valid for sources of at most `width` positions."""
         most = max((len(places) for _, _, places in self._places), default=1)
         places_XJP = torch.full((*self.roots_XJ.shape, most), width)
         for sentence, number, places in self._places:
@@ -104,7 +104,7 @@ class TermPositions:
         return torch.zeros_like(weights_NS).scatter_add(1, self._words_XS[sentences_N], weights_NS).argmax(dim=1)
 
     def _padded(self, weights_NS: Tensor, more: int = 0) -> Tensor:
-        """Return weights of sources that may have less padding with as much as these positions, and `more`."""
+        """Return attention weights, padded with zeros to `self.width + more` source positions."""
         return F.pad(weights_NS, (0, self.width - weights_NS.shape[1] + more))
 
     def terms_of_words(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
@@ -115,12 +115,12 @@ class TermPositions:
 class _Tries:
     def __init__(self) -> None:
         self.edges: list[dict[int, int]] = [{}]
-        """For each node, the pieces that may follow it, each with the node that it leads to."""
+        """For each node, by its number, the pieces that may follow it, each with the node that it leads to."""
         self.ends: set[int] = set()
         self._roots: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def root(self, forms: tuple[tuple[int, ...], ...]) -> int:
-        """Return the root of the trie of some forms; equal forms share one."""
+        """Return the root node of the trie of some forms, which is added if there is none yet."""
         if forms not in self._roots:
             self._roots[forms] = self._new_node()
             for form in forms:

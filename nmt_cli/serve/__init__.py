@@ -1,1 +1,1 @@
-"""Server of models: the HTTP interface of LibreTranslate, and a page for people."""
+"""HTTP server that translates: an interface compatible with LibreTranslate, and a web page."""

@@ -1,4 +1,4 @@
-"""The HTTP side: routes, keys, limits, the headers of every answer, and errors as JSON."""
+"""The HTTP side of the server: routes, API keys, limits, the headers of every answer, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAGE = {
     "/server_engine.js": ("serve/server_engine.js", "text/javascript; charset=utf-8"),
     "/attention_words.js": ("plots/attention_words.js", "text/javascript; charset=utf-8"),
 }
-"""The files of the page by their addresses: path in the package and content type."""
+"""The files of the web page: by URL path, the path in the package `nmt_cli` and the content type."""
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -48,7 +48,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 PIECE = 65_536
-"""Bytes of an answer that are handed to the connection at once; the next ones wait until the client has taken them."""
+"""Largest piece of an answer's body in bytes; the next piece is sent when the client has taken the one before."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -56,7 +56,14 @@ class App:
     """The web application, which offers the methods of `Service` at the addresses of LibreTranslate."""
 
     def __init__(self, service: Service, keys: Keys | None, *, logs_text: bool = False, root_path: str = "") -> None:
-        """Answer for a service; `root_path` is the beginning of its addresses at a proxy, such as `/mt`."""
+        """Make an application that answers requests by the methods of `service`.
+
+        Args:
+            service: translates, detects languages and so on.
+            keys: the API keys that are accepted; None if no key is needed.
+            logs_text: True to write the texts of requests to the log.
+            root_path: the beginning of the server's URL paths behind a proxy, such as `/mt`; empty for none.
+        """
         self.service, self.limits = service, service.limits
         self._keys, self._logs_text, self._root_path = keys, logs_text, root_path
         self._rate = RateLimiter(self.limits.requests_per_minute)
@@ -65,7 +72,7 @@ class App:
         self._threads = ThreadPoolExecutor(self.limits.requests, thread_name_prefix="nmt-request")
 
     def close(self) -> None:
-        """End the threads, without waiting for those that work."""
+        """Shut down the threads that handle requests, without waiting for requests in work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def asgi(self, origins: list[str]) -> ASGIApp:
@@ -118,10 +125,9 @@ class App:
         return handle
 
     def _admit_by_headers(self, request: Request) -> bool:
-        """Count a request before its body is read, and return True, if no key is needed or its headers have a right
-        one.
+        """Return True if no API key is needed or the headers have a valid one, and count the request (rate limit).
 
-        Otherwise return False: its body may still have a key.
+        Otherwise return False and count nothing, because the body, which is read later, may have a key.
 
         Raises:
             RequestRefused: too many requests have come from this address or with this key.
@@ -136,7 +142,7 @@ class App:
         return True
 
     def _admit(self, client: str, given: Any) -> None:
-        """Count a request by the key `given`, which comes from its body or its headers.
+        """Check the API key `given`, from the body or the headers of a request, and count the request (rate limit).
 
         Raises:
             RequestRefused: the key is missing or wrong, or too many requests have come with it.
@@ -150,10 +156,10 @@ class App:
         self._check_rate_limit(f"key {given}")
 
     def _check_rate_limit(self, client: str) -> None:
-        """Count a request of a client, which may be an address or a key.
+        """Count a request of a client: an IP address, or `key` and the API key, such as `key abc`.
 
         Raises:
-            RequestRefused: too many requests have come from it.
+            RequestRefused: the client has sent more requests per minute than it may.
         """
         if wait := self._rate.take_token(client):
             raise RequestRefused(429, "Slowdown: too many requests; try again later", retry_after=wait)
@@ -308,8 +314,7 @@ async def _failure(_: Request, __: Exception) -> Response:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yield a message of ASGI; if its body is larger than `PIECE` bytes, several messages with a piece of the body
-    each."""
+    """Yield an ASGI message, split into several if its body is larger than `PIECE` bytes."""
     body = message.get("body", b"")
     last = max(0, (len(body) - 1) // PIECE * PIECE)
     for start in range(0, last, PIECE):

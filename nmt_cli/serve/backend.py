@@ -1,8 +1,8 @@
 """The translation behind the server: the sentences of all requests in one pool of workers.
 
-A request is refused or accepted as a whole. An accepted request has tickets of the pool, one for each share of its
-sentences. Each ticket is settled once: with translations, with an error, or as cancelled. This module runs in the
-process that speaks HTTP, and needs no torch.
+A request is refused or accepted as a whole. The sentences of an accepted request are divided into tasks, and for each
+task the pool returns a ticket, by which to wait for the result. Each ticket is settled once: with translations, with
+an error, or as cancelled. This module runs in the process that speaks HTTP, and needs no torch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from nmt_cli.translation.sentence_tasks import (
 )
 
 RESTART_DELAYS = (0.0, 1.0, 2.0, 4.0)
-"""Seconds before the next start after one, two and so on failures of workers in a row; after one more the server
-ends."""
+"""Seconds to wait before workers are started again after the first failure in a row, the second, and so on. After one
+more failure the server ends."""
 MAX_RETRY_SECONDS = 60
 ANSWER_SECONDS = 5.0
 """Seconds within which each worker must report its state; no work delays that for long."""
@@ -40,14 +40,19 @@ STALLED_SECONDS = 30.0
 
 
 class TranslationBackend:
-    """The workers, and an engine for each direction."""
+    """The worker processes of the server, and an `Engine` for each direction (source and target language)."""
 
     def __init__(
         self, launcher: ReloadableLauncher, directions: int, *, workers: int, max_waiting: int, lost: Callable[[], None]
     ) -> None:
         """Start the first worker, and wait until it has loaded all models and translated a word in each direction.
 
-        `lost` is called if the workers keep dying. `max_waiting` sentences of a direction may wait.
+        Args:
+            launcher: starts the workers.
+            directions: number of directions that the workers translate.
+            workers: largest number of workers.
+            max_waiting: number of sentences of each direction that may wait for a worker.
+            lost: called if the workers keep dying.
 
         Raises:
             NmtError: a model cannot be loaded, or does not translate.
@@ -58,8 +63,8 @@ class TranslationBackend:
         self._lost, self._is_closing = lost, False
         self._launcher = launcher
         self._pools: list[Pool] = []
-        """Pools: the last one takes new requests; those before it have models that were replaced, and finish their
-        requests."""
+        """Pools of workers: the last one takes new requests; the others have models that were replaced, and only
+        finish the requests that they have."""
         self._past_deaths = 0
         """Number of workers that died in pools which have ended."""
         self._reloading, self._replacing = threading.Lock(), threading.Lock()
@@ -72,12 +77,12 @@ class TranslationBackend:
         self.engines = [Engine(self, direction, own) for direction, own in enumerate(capabilities)]
 
     def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
-        """Accept the tasks of a request, and return their tickets. All are done with the newest models."""
+        """Queue the tasks of a request for the newest models, and return a ticket for each, by which to wait for it."""
         with self._replacing:
             return [self._pools[-1].submit(task, priority=task.size) for task in tasks]
 
     def reload(self, model_index: Any) -> None:
-        """Load a model anew for all requests from now on; requests that have begun end with the old model.
+        """Load the newest checkpoint of a model for all requests from now on; earlier ones end with the old model.
 
         `model_index` tells the launcher which model to load (`ReloadableLauncher.reload`).
 
@@ -181,24 +186,24 @@ class Engine:
 
     def __init__(self, backend: TranslationBackend, direction: int, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
-        """Properties of the model."""
+        """Features that the model supports: word alignment and confidence."""
         self._backend, self._direction = backend, direction
         self._lock = threading.Lock()
         self._sentences: dict[Ticket, int] = {}
-        """The number of sentences of each ticket that is not settled."""
+        """Number of sentences of each ticket that is not settled (translated, failed or cancelled) yet."""
         self._counts = Counts()
 
     def translate(
         self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
     ) -> list[TranslatedLine]:
-        """Return the translations of each sentence; see `AnyEngine`."""
+        """Return the translations of each sentence when all are done; see `AnyEngine.translate`."""
         request = self.begin(sentences, wanted)
         if cancellation is not None:
             cancellation.add(request.cancel)
         return request.result()
 
     def begin(self, sentences: Sequence[str], wanted: RequestOptions) -> TranslationFuture:
-        """Begin the translation of some sentences.
+        """Queue sentences for translation, and return at once a future for their translations.
 
         Raises:
             RequestTooLarge: there are more sentences than may ever wait.
@@ -219,7 +224,7 @@ class Engine:
         return TranslationFuture([task.places for task in tasks], tickets)
 
     def counts(self) -> Counts:
-        """Return the counts as they are now."""
+        """Return the totals since the server started, and the number of sentences that wait now."""
         deaths, _ = self._backend.worker_failures()
         with self._lock:
             return self._counts._replace(failures=deaths, waiting=self._num_waiting())
@@ -242,13 +247,16 @@ class Engine:
 
 
 class TranslationFuture:
-    """The translation of some sentences for a client."""
+    """The translations of a request's sentences, which may not be done yet."""
 
     def __init__(self, places: Sequence[Sequence[int]], tickets: Sequence[Ticket]) -> None:
         self._places, self._tickets = places, tickets
 
     def result(self, timeout: float | None = None) -> list[TranslatedLine]:
-        """Wait for the translations of all sentences, and return them in order.
+        """Wait for the translations of all sentences, and return them in the order of the sentences.
+
+        Args:
+            timeout: seconds to wait for each ticket; None to wait without a limit.
 
         Raises:
             TaskCancelled: the request was cancelled.

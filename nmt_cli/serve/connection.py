@@ -1,5 +1,5 @@
-"""A connection with a client: one request after the other, limits on the time that the client may take for each
-step, and an end at which no answer is lost."""
+"""An HTTP connection with a client: answers one request after the other, limits the time that the client may take for
+each step, and closes without losing an answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDLE_SECONDS = 30.0
 PAUSE_SECONDS = 5.0
 """Seconds of silence from the client after which a connection is closed once its last answer is sent."""
 LAST_PAUSE_SECONDS = 1.0
-"""Seconds after which a connection whose last answer is sent is closed once the server ends, whatever the client
+"""Replaces `PAUSE_SECONDS` while the server shuts down; then the connection is closed even if the client still
 sends."""
 PROBE_SECONDS = 0.5
 """Seconds between two checks whether a client that has closed its sending side is still there."""
@@ -64,9 +64,10 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, serving: ServerState) -> None:
         self._serving, self._limits = serving, serving.limits
         self._ahead = bytearray()
-        """Bytes of the requests after the present one."""
+        """Bytes received after the current request, which belong to the next ones."""
         self._awaited = ""
-        """The part of a request that is late when the timer `_reading` ends; empty if no part is awaited."""
+        """Part of a request that must come before the timer `_reading` ends: `headers`, `body` or `the next request`;
+        empty if there is no time limit."""
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
         """Timer that ends when the client has taken too long for a piece of an answer."""
@@ -81,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self.server: tuple[str, int] | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin with a client, or refuse it if there are too many."""
+        """Register a new connection and wait for its first request, or refuse it if there are too many connections."""
         self._transport = transport
         transport.set_write_buffer_limits(0)  # so that writing is paused while anything is unsent, also at the end
         self.client = _address(transport.get_extra_info("peername"))
@@ -111,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._exchange.disconnect()
 
     def end(self) -> None:
-        """Close the connection, or have it closed after the answer of the present request."""
+        """Close the connection because the server ends; if a request is being answered, close it after the answer."""
         if self._is_closing:
             if self._has_room.is_set():
                 self._linger(0.0, self._num_discarded)
@@ -130,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._serving.buffer
 
     def buffer_updated(self, number: int) -> None:
-        """Take the bytes that were read into the buffer: of the present request, or of the next ones."""
+        """Process the first `number` bytes of the buffer, which were just read from the client."""
         data = bytes(memoryview(self._serving.buffer)[:number])
         if self._is_closing or self._exchange.is_answered:
             self._num_discarded += len(data)
@@ -202,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_reading(exchange.is_full or len(self._ahead) > HIGH_WATER_BYTES)
 
     def _begin_next_exchange(self) -> Exchange:
-        """Begin the next exchange with the bytes that have come of it already, and return it."""
+        """Return a new exchange for the next request, given the bytes of that request that have already come."""
         ahead = self._exchange.trailing_data() + self._ahead
         self._exchange, self._ahead, self._num_discarded = Exchange(self._serving.app, self), bytearray(), 0
         if ahead:
@@ -288,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             self._linger(until, self._num_discarded)
 
     def abort(self) -> None:
-        """Break off the connection."""
+        """Close the connection at once; bytes that are not sent yet are lost."""
         self._transport.abort()
 
     # Writing --------------------------------------------------------------------------------------------------------

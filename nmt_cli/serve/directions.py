@@ -11,11 +11,11 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name, primary_language
 
 MIN_DETECTION_CHARACTERS = 40
-"""Characters beyond which the language of a text is detected by itself; shorter texts of a list may be judged
-together."""
+"""Number of characters beyond which the language of a text is detected from this text alone. The shorter texts of a
+request may be judged together."""
 MIN_DETECTION_CONFIDENCE = 99.0
-"""Confidence (0 to 100) from which on a shorter text is judged by itself too: a single word may have 95 and be
-wrong."""
+"""Confidence (0 to 100) from which on a shorter text is judged alone too. A single word may have a confidence of 95
+for the wrong language."""
 
 
 _CODE_ALIASES = {"pb": "pt-br", "zt": "zh-hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
@@ -26,8 +26,8 @@ _SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"
 
 
 def _distance(own: str, code: str) -> int | None:
-    """Return 0 if two codes are the same language, 1 for a variant in the same script, 2 in another script,
-    otherwise None."""
+    """Return how far two language codes are apart: 0 for the same variant of a language, 1 for variants in the same
+    script, 2 for variants in different scripts, None for different languages."""
     first, second = _canonical_code(own), _canonical_code(code)
     if first == second:
         return 0
@@ -43,8 +43,8 @@ def _canonical_code(code: str) -> str:
 
 
 def _script(code: str) -> str:
-    """Return the script that a code names, or that its region means for Chinese (simplified if it has none); else
-    empty."""
+    """Return the script in a language code, such as `latn`; for Chinese without one, the script of its region
+    (`hans` by default); otherwise an empty string."""
     language, *others = code.split("-")
     named = (part for part in others if len(part) == 4)
     return next(
@@ -53,7 +53,7 @@ def _script(code: str) -> str:
 
 
 class Directions:
-    """All directions of a server."""
+    """All pairs of a source and a target language that a server translates."""
 
     def __init__(self, directions: Sequence[Direction], profiles: Mapping[str, LanguageProfile]) -> None:
         self.profiles = profiles
@@ -100,20 +100,21 @@ class Directions:
         return min(distances, key=distances.__getitem__, default=None)
 
     def get_direction(self, source: str, target: str) -> Direction | None:
-        """Return the direction from one language to another, if it is served."""
+        """Return the direction from one served language to another; None if no model translates it."""
         return self._by_pair.get((source, target))
 
     def detect(self, text: str) -> list[dict[str, Any]]:
-        """Return the languages that a text may be in, most probable first, each with a confidence from 0 to 100."""
+        """Return the languages that a text may be in, most probable first: dicts with `language`, a code, and
+        `confidence`, from 0 to 100."""
         found = language_probabilities(text, self.profiles)
         shown = [{"confidence": round(100 * value, 1), "language": code} for code, value in found.items()]
         return [one for place, one in enumerate(shown) if place == 0 or one["confidence"]]
 
     def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
-        """Return the language and confidence (0 to 100) of each text: the most probable one of the target language and
-        the languages that are translated into it.
+        """Return for each text a dict with its `language`, a code, and the `confidence`, from 0 to 100.
 
-        Short texts that are not clear by themselves all have the language of the short texts together.
+        Only the target language and the languages that are translated into it are considered. Short texts whose
+        language is not clear all get the language that is most probable for the short texts together.
         """
         sources = {source for source, other in self._by_pair if other == target}
         together = self._likeliest(

@@ -1,5 +1,5 @@
-"""Limits on the documents in work: on their parts, and on how many large ones are read or written at the same time,
-so that other clients are answered meanwhile."""
+"""Limits on the documents that are being translated: on their number of parts (tags, lines, sentences and so on), and
+on how many large ones are read or written at the same time, so that other clients are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ RETRY_SECONDS = 10
 
 
 class DocumentLimiter:
-    """Counts the parts of all documents in work. Plain text counts as a document of lines. Any thread may call the
-    methods."""
+    """Limits how many parts (tags, lines, sentences and so on) the documents that are being translated have together.
+
+    Plain text counts as a document of lines. Any thread may call the methods.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -43,7 +45,7 @@ class DocumentLimiter:
             document.end()
 
     def grow(self, num_parts: int) -> None:
-        """Count new parts; a negative number means that parts are no longer held.
+        """Add to the number of parts of all documents; a negative number subtracts parts that are no longer in memory.
 
         Raises:
             Busy: all documents together would have too many parts.
@@ -75,7 +77,7 @@ class Document:
         self._take_turn()
 
     def _take_turn(self) -> None:
-        """Wait for the turn of a document of this size; return at once if this document has that turn or needs none."""
+        """Wait until a document of this size may be read or written (see `TURNS`); many documents need not wait."""
         wanted = next((turn for most, turn in self._documents.turns if self._num_parts > most), None)
         if wanted is self._turn:
             return
@@ -91,13 +93,16 @@ class Document:
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Let other documents have their turn during the block, in which this one waits for its translation."""
+        """Let other large documents be read or written during the block, in which this one waits for its translation.
+
+        After the block, wait until this document may go on.
+        """
         self._end_turn()
         yield
         self._take_turn()
 
     def end(self) -> None:
-        """Give back the turn and the parts."""
+        """Let the next large document be read or written, and stop counting the parts of this one."""
         self._end_turn()
         self._documents.grow(-self._num_parts)
         self._num_parts = 0

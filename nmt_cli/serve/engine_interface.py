@@ -25,7 +25,7 @@ class RequestTooLarge(NmtError):  # noqa: N818 (nothing is wrong)
 
 
 class Cancellation:
-    """Tells engines that nobody waits for an answer any more."""
+    """Stops the work for a request when nobody waits for its answer any more."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -33,7 +33,7 @@ class Cancellation:
         self._cancels: list[Callable[[], None]] = []
 
     def add(self, cancel: Callable[[], None]) -> None:
-        """Have `cancel` called as soon as nobody waits any more; if that is so already, at once."""
+        """Register `cancel`, a function that `set` will call; if `set` has been called already, call it at once."""
         with self._lock:
             self._cancels.append(cancel)
             is_late = self.is_set
@@ -41,13 +41,12 @@ class Cancellation:
             cancel()
 
     def check(self) -> None:
-        """Raise `TaskCancelled` if nobody waits any more."""
+        """Raise `TaskCancelled` if nobody waits for the answer any more, that is, after `set` was called."""
         if self.is_set:
             raise TaskCancelled("nobody waits for the answer")
 
     def set(self) -> None:
-        """Note that nobody waits any more, and call the functions that were added, which cancel the sentences that
-        wait."""
+        """Cancel the work, because nobody waits for the answer: call all functions that were registered by `add`."""
         with self._lock:
             self.is_set = True
             cancels = tuple(self._cancels)
@@ -56,7 +55,7 @@ class Cancellation:
 
 
 class Counts(NamedTuple):
-    """Counts of the work of an engine."""
+    """Totals of an engine's work since the server started, and the number of sentences that wait now."""
 
     sentences: int = 0
     batches: int = 0
@@ -64,12 +63,12 @@ class Counts(NamedTuple):
     seconds: float = 0.0
     """Time that workers have spent in the search."""
     failures: int = 0
-    """Workers that have died."""
+    """Worker processes that have died, whatever direction they were translating."""
     waiting: int = 0
-    """Sentences that no worker has begun."""
+    """Accepted sentences that no worker has begun yet."""
 
     def plus(self, search_statistics: SearchStatistics) -> Counts:
-        """Return the counts with the work that `search_statistics` describes added."""
+        """Return new totals, with the sentences, batches and seconds of `search_statistics` added."""
         sentences, batches = self.sentences + search_statistics.sentences, self.batches + search_statistics.batches
         return self._replace(sentences=sentences, batches=batches, seconds=self.seconds + search_statistics.seconds)
 
@@ -79,13 +78,13 @@ class AnyEngine(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Properties of the model."""
+        """Features that the model supports: word alignment and confidence."""
         ...
 
     def translate(
         self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
     ) -> list[TranslatedLine]:
-        """Return the translations of each sentence, as soon as all are there.
+        """Wait until all sentences are translated, and return the translations of each, in the given order.
 
         Raises:
             RequestTooLarge: the request alone has more sentences than may wait.
@@ -98,5 +97,5 @@ class AnyEngine(Protocol):
         ...
 
     def counts(self) -> Counts:
-        """Return the counts as they are now."""
+        """Return the totals since the server started, and the number of sentences that wait now."""
         ...

@@ -45,11 +45,11 @@ class ConnectionProtocol(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
+        """Send bytes to the client."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the client has taken all that was sent, or has gone."""
+        """Wait until the client has taken all bytes that were sent, or has gone."""
         ...
 
     def adjust(self) -> None:
@@ -58,12 +58,12 @@ class ConnectionProtocol(Protocol):
         ...
 
     def abort(self) -> None:
-        """Break off the connection."""
+        """Close the connection at once; bytes that are not sent yet are lost."""
         ...
 
 
 class Exchange:
-    """A request and its answer.
+    """An HTTP request and its answer, which is written to the connection as the ASGI application sends it.
 
     Each exchange has a parser of its own. It is fed until the request is complete, and never with bytes of the next
     request, because h11 takes these for an error in some states.
@@ -85,13 +85,14 @@ class Exchange:
         """True if the request is complete, or if no more bytes of it will be read."""
         self.is_answered = False
         self.is_disconnected = False
-        """True if nobody waits for the answer."""
+        """True if the client has gone, so that nobody waits for the answer."""
 
     # The request ----------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> asyncio.Task[None] | None:
-        """Take bytes of the request; no bytes mean that the client has ended. Return the task that answers, if it
-        begins now.
+        """Process bytes of the request; empty `data` means that the client has closed its sending side.
+
+        Return the task that answers the request if these bytes complete the headers, otherwise None.
 
         Raises:
             BadRequest: the bytes are no request of HTTP, or the request is cut off.
@@ -153,7 +154,7 @@ class Exchange:
 
     @property
     def has_begun(self) -> bool:
-        """True if the headers have come."""
+        """True once the headers of the request have come."""
         return bool(self._scope)
 
     @property
@@ -163,16 +164,16 @@ class Exchange:
 
     @property
     def may_be_last(self) -> bool:
-        """True if no other request may follow on the connection."""
+        """True if this must be the last request of the connection, because HTTP allows no other after it."""
         ours, theirs = self._http.our_state, self._http.their_state
         return self._is_wrong or ours is not h11.DONE or theirs not in (h11.SEND_BODY, h11.DONE)
 
     def trailing_data(self) -> bytes:
-        """Return the bytes that came after the request."""
+        """Return the bytes fed to this exchange that came after its request, and so belong to the next one."""
         return self._http.trailing_data[0]
 
     def disconnect(self) -> None:
-        """Tell the application that nobody waits any more. What it still sends is discarded."""
+        """Tell the application that the client has gone. Whatever it still sends is discarded."""
         self.is_disconnected = True
         self._news.set()
 
@@ -229,7 +230,7 @@ class Exchange:
 
     @property
     def has_begun_response(self) -> bool:
-        """True from the beginning of the answer on."""
+        """True once the application has sent the status and the headers of its answer."""
         return self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def ask_if_there(self) -> None:

@@ -1,4 +1,4 @@
-"""Translated files that wait until their clients fetch them."""
+"""Keeps translated files in memory until their clients fetch them, or for some minutes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ KEEP_SECONDS = 900
 
 
 class KeptFiles:
-    """Keeps translated files for a while, the newest ones if there is no room for all. Any thread may call the
-    methods."""
+    """Keeps translated files in memory for `KEEP_SECONDS`, and at most `MAX_BYTES` of the newest ones.
+
+    Any thread may call the methods.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()

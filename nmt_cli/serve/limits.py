@@ -22,22 +22,23 @@ class Limits:
     """Largest amounts that the server accepts."""
 
     body_bytes: int = 16_000_000
-    """Largest body of one request."""
+    """Largest body of one request, in bytes."""
     bytes_in_flight: int = 64_000_000
     """Largest total size of the bodies of all requests in work."""
     bytes_of_client: int = 32_000_000
     """Largest total size of the bodies of one client's requests, so that no client keeps all others out with slow
     bodies."""
     characters: int = 500_000
-    """Limit for all texts of one request together."""
+    """Most characters in all texts of one request together."""
     costly_characters: int = 20_000
-    """Limit for the texts of a request with alternatives or alignment, which take more memory."""
+    """Most characters in the texts of a request for alternatives or alignment, which take more memory."""
     prefix_characters: int = 1_000
-    """Limit for a prefix, which the model reads while all other requests wait."""
+    """Most characters in a prefix (the given beginning of a translation). The model reads it while all other requests
+    wait."""
     glossary_characters: int = 100_000
-    """Limit for the glossary of a request."""
+    """Most characters in the glossary of a request."""
     texts: int = 10_000
-    """Limit for the number of texts of one request."""
+    """Most texts in one request."""
     parts: int = 1_000_000
     """Limit for the parts (tags, attributes, lines, sentences and so on, see `formats/work.py`) of one document, or
     of the texts of one request. The limit on bytes does not limit memory and time: 16 MB of short tags would take
@@ -45,15 +46,15 @@ class Limits:
     parts_in_flight: int = 2_000_000
     """Limit for the parts of all documents in work together."""
     weights: int = 1_000_000
-    """Limit for the attention weights in one answer. An answer with more has the links of its alignment only."""
+    """Most attention weights in one answer. An answer with more has only the links between words, no weights."""
     sentences: int = 50_000
     """Sentences that may wait for a worker in one direction."""
     requests: int = 256
-    """Requests that may be in work at once."""
+    """Requests that may be answered at the same time."""
     connections: int = 1_024
     alternatives: int = 10
     requests_per_minute: int = 0
-    """Limit for one client; 0 means no limit."""
+    """Most requests per minute from one client; 0 means no limit."""
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
@@ -121,7 +122,7 @@ class RateLimiter:
         """By client: the requests that were left, and the time (`time.monotonic`) at which that many were left."""
 
     def take_token(self, client: str) -> int:
-        """Count a request; return 0 if it is allowed, otherwise the seconds after which the client may ask again."""
+        """Count a request of `client`; return 0 if it is allowed, otherwise the seconds to wait before another try."""
         if not self._per_minute:
             return 0
         now = monotonic()
@@ -135,7 +136,7 @@ class RateLimiter:
 
 
 class Budget:
-    """An amount that all requests share; one client holds at most `most` of it at a time."""
+    """A limited amount, such as bytes of memory, that requests take and give back; one client has at most `most`."""
 
     def __init__(self, amount: int, most: int) -> None:
         self._left, self._most = amount, most
@@ -143,7 +144,7 @@ class Budget:
         """The amount that each client has taken and not given back."""
 
     def take(self, amount: int, client: str) -> bool:
-        """Take an amount for a client and return True; if that much is not left, take nothing and return False."""
+        """Take an amount for a client and return True; if too little is left for it, take nothing and return False."""
         if amount > min(self._left, self._most - self._taken[client]):
             return False
         self._left -= amount

@@ -1,4 +1,4 @@
-"""Counts of what the server does, in the text format of Prometheus."""
+"""Metrics of the server, such as counts of requests, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 def _escaped(value: str) -> str:
-    """Return the value of a label, escaped for its place between quotes. Language codes come from configurations."""
+    """Return the value of a Prometheus label, escaped for its place between double quotes.
+
+    The values are language codes, which a configuration may choose freely.
+    """
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class Metrics:
-    """Totals over all requests."""
+    """Counts the requests, their times, the translated characters and the loaded models since the server started."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -24,12 +27,12 @@ class Metrics:
         self._seconds: dict[str, float] = {}
         self._buckets: dict[str, list[int]] = {}
         self._characters = 0
-        """Characters of source text in requests to /translate that a model read."""
+        """Number of characters of source text that came in requests to /translate and were translated by a model."""
         self.reloads: Counter[str] = Counter()
         """Number of times that `--watch` has loaded a model (`loaded`) or failed to (`failed`)."""
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request and the seconds until its answer."""
+        """Count a request to a URL path with the HTTP status of its answer and the seconds that the answer took."""
         with self._lock:
             self._requests[path, status] += 1
             self._seconds[path] = self._seconds.get(path, 0.0) + seconds
@@ -38,13 +41,15 @@ class Metrics:
                 buckets[number] += seconds <= bound
 
     def count_characters(self, characters: int) -> None:
-        """Count characters of source text."""
+        """Add to the number of characters of source text that were translated."""
         with self._lock:
             self._characters += characters
 
     def text(self, engines: Iterable[tuple[Mapping[str, str], Mapping[str, float]]]) -> str:
-        """Return all metrics; `engines` holds for each direction its labels, and its values by the name of the
-        metric."""
+        """Return all metrics in the text format of Prometheus.
+
+        `engines` has, for each direction, its labels by name, and its values by the name of the metric.
+        """
         lines = [
             "# HELP nmt_requests_total Requests that were answered.",
             "# TYPE nmt_requests_total counter",

@@ -11,19 +11,19 @@ from nmt_cli.serve.metrics import Metrics
 from nmt_cli.system.console import log, warn
 
 POLL_SECONDS = 1.0
-"""Seconds between two looks at the model directories."""
+"""Seconds between two checks of the model directories for new checkpoints."""
 LONGEST_PAUSE = 60.0
 """Longest pause in seconds before another try to load a checkpoint. Each failure to load it doubles the pause."""
 
 
 @dataclass(slots=True)
 class WatchedModel:
-    """A model whose newer checkpoints are loaded."""
+    """A model whose newer checkpoints the server loads while it runs."""
 
     names: str
-    """Directions of the model, for messages."""
+    """The languages that the model translates between, as they are shown in messages."""
     newest: Callable[[], str]
-    """Returns a name of the checkpoint that would be loaded now; another name means another checkpoint."""
+    """Returns the name of the checkpoint that would be loaded now; another name means another checkpoint."""
     reload: Callable[[], None]
     """Has the workers load the newest checkpoint."""
     loaded_checkpoint: str
@@ -35,7 +35,7 @@ class WatchedModel:
 
 
 class Watcher:
-    """A thread that looks for new checkpoints and has them loaded.
+    """A thread that looks for new checkpoints of the served models and has them loaded.
 
     If one cannot be loaded, the old model stays in use, and the new one is tried again: it may be half copied, or
     memory may have been short. A failure that repeats with the same message is logged once.

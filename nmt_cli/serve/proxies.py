@@ -51,7 +51,7 @@ class ProxyHeadersMiddleware:
 
 
 def _without_port(given: str) -> str:
-    """Return the host of `host`, `host:port`, `[host]` or `[host]:port`."""
+    """Return `host` from an address of the form `host`, `host:port`, `[host]` or `[host]:port`."""
     given = given.strip()
     if given.startswith("["):
         return given[1:].partition("]")[0]

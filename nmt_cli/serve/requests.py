@@ -1,4 +1,4 @@
-"""Reads the fields of a request, within limits: from JSON, a form, or the parameters of the address."""
+"""Reads the fields of a request, within limits: from JSON, a form, or the query of the URL."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ MAX_FIELDS = 1_000
 MAX_VALUES = 100_000
 """Values that the JSON of a request may have. Each takes up to a hundred bytes of memory. A glossary has the most."""
 MAX_CODE = 40
-"""Characters of the code of a language."""
+"""Most characters that a language code in a request may have."""
 _JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""Matches a string, or everything from its opening quote if its end is missing, so that no byte is read twice."""
+"""Matches a JSON string with its quotes, or all bytes from its opening quote if the closing one is missing, so that no
+byte is read twice."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
 
@@ -40,7 +41,7 @@ class RequestRefused(Exception):  # noqa: N818 (an answer)
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that came with a form."""
+    """A file that was uploaded in a form."""
 
     name: str
     content: bytes
@@ -48,7 +49,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of a request; unknown ones are ignored."""
+    """The fields of a request by name; unknown fields are ignored. The methods read a field and check its type."""
 
     values: Mapping[str, Any]
     files: Mapping[str, File]
@@ -110,7 +111,7 @@ class Fields:
         return number
 
     def flag(self, name: str) -> bool:
-        """Return a field as a truth value; a missing field is False.
+        """Return a field as a bool; a missing or empty field is False.
 
         Raises:
             RequestRefused: it is none of the usual words for true and false.
@@ -162,7 +163,7 @@ def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
 
 
 def client_of(request: Request) -> str:
-    """Return the address from which a request comes; `?` if it is not known."""
+    """Return the IP address from which a request comes; `?` if it is not known."""
     return request.client.host if request.client else "?"
 
 
@@ -200,7 +201,7 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
 
 
 def fields_of(request: Request, body: bytes, limits: Limits) -> Fields:
-    """Return the fields of a request, from its body; if the body is not JSON, also the fields of its address.
+    """Return the fields of a request from its body and, unless the body is JSON, from the query of its URL.
 
     Reading a large body takes long, so the thread that answers other requests must not call this.
 
@@ -237,7 +238,10 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _has_many_values(body: bytes) -> bool:
-    """Return whether JSON would need much memory, without parsing it. Commas within strings do not count."""
+    """Return whether a JSON text has more than about `MAX_VALUES` values, without parsing it.
+
+    Many values would need much memory. Commas within strings do not count.
+    """
     quotes = body.count(b'"') - body.count(b'\\"')
     if quotes > 4 * MAX_VALUES:  # those of a name and a value
         return True
@@ -256,7 +260,7 @@ def _parse_urlencoded(text: str) -> dict[str, str]:
 
 
 def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each field.
+    """Return the first value of each field from pairs (name, value).
 
     Raises:
         RequestRefused: there are two fields `q`, so a text would be lost.

@@ -28,12 +28,16 @@ LOOK_SECONDS = 0.05
 handles a signal between two steps of its own, so one that comes just before the loop waits for sockets does not end
 this waiting."""
 FILES_PER_CONNECTION = 8
-"""Open files that are allowed for each connection. asyncio takes all connections that wait, several times over,
-before the first of too many is closed."""
+"""Open files to allow for each connection. asyncio accepts all waiting connections several times before the first one
+that is too many is closed."""
 
 
 def resolve_address(host: str, port: int) -> tuple[int, int, int, Any]:
-    """Return the family, kind, protocol and address of a socket for a host and a port."""
+    """Return the family, kind, protocol and address of a socket that can listen at a host and a port.
+
+    Raises:
+        InputError: the host has no address.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
@@ -83,8 +87,7 @@ def serve_until_signal(
 
 
 def raise_file_limit(wanted: int) -> int:
-    """Let this process open the files that `wanted` connections may need, and return the number of connections for
-    which there is room."""
+    """Raise this process's limit of open files for `wanted` connections; return how many of them the limit allows."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_PER_CONNECTION * wanted
     if 0 <= files < needed:  # a negative number is no limit

@@ -35,7 +35,7 @@ FILE_ENDINGS = (".txt", *ENDINGS)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A request to translate, read and checked."""
+    """A checked request to translate texts."""
 
     texts: list[str]
     is_list: bool
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A request to translate a file, read and checked."""
+    """A checked request to translate a file."""
 
     direction: Direction | None
     """None if the file is in the target language already."""
@@ -115,15 +115,14 @@ class Service:
         return Task(texts, isinstance(given, list), detected_languages, sources, found_target, kind == "html", options)
 
     def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
-        """Return the words of each text for the detection of its language: of HTML, words without tags, from the
-        beginning only."""
+        """Return each text as it is needed to detect its language: HTML is cut to its beginning, without tags."""
         if kind == "text":
             return texts
         direction = next(iter(self.directions))
         return [text_of_html(direction, text, self._documents, cancellation) for text in texts]
 
     def _task_options(self, fields: Fields) -> TaskOptions:
-        """Return the options of a request, which are all its fields except texts and languages."""
+        """Return the options in the fields of a request: all fields except the texts and the languages."""
         prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
         if len(prefix) > most:
             raise RequestRefused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
@@ -163,7 +162,7 @@ class Service:
         return self.directions.pair(source, target) or (self._language(source), self._language(target))
 
     def translate(self, task: Task, cancellation: Cancellation) -> dict[str, Any]:
-        """Return the JSON object that answers a request to translate texts; blocks until the translation is there."""
+        """Wait for the translation of the texts, and return the JSON object that answers the request."""
         answers: list[Answer] = [Answer(text, (), ()) for text in task.texts]
         for source in dict.fromkeys(task.sources):
             direction = self.directions.get_direction(source, task.target)
@@ -296,7 +295,7 @@ class Service:
         }
 
     def metrics_text(self) -> str:
-        """Return all counts in the format of Prometheus."""
+        """Return the metrics of the server and of each direction in the text format of Prometheus."""
         counts = [(direction, direction.engine.counts()) for direction in self.directions]
         return self.metrics.text(
             (
@@ -336,6 +335,6 @@ def _alignment_json(sentence: TranslatedLine, *, with_weights: bool) -> dict[str
 
 
 def _word_confidence(answer: Answer) -> list[float]:
-    """Return the confidence of each word of an answer, which is 1 in a text that was not translated."""
+    """Return the confidence (0 to 1) of each white-space word of an answer; 1 in a text that was not translated."""
     values = answer.word_confidence or (1.0,) * len(answer.text.split())
     return [round(value, 6) for value in values]

@@ -1,4 +1,5 @@
-"""Translation of the texts of a request: plain text like `nmt translate --paragraphs`, HTML and documents in place."""
+"""Translates the texts of a request: plain text as `nmt translate --paragraphs` does, HTML and files with their
+formatting kept."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The translation of a text."""
+    """The translation of one text of a request."""
 
     text: str
     alternatives: tuple[str, ...]
@@ -68,7 +69,7 @@ class TranslatedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """Options of a request for texts or a file, which are all its fields except texts and languages."""
+    """Options of a request to translate texts or a file: all its fields except the texts and the languages."""
 
     alternatives: int = 0
     with_alignment: bool = False
@@ -83,7 +84,7 @@ class TaskOptions:
 
 
 class _CachedTranslator:
-    """Has the engine translate sentences, each different one once, and remembers the translations."""
+    """Has the engine translate sentences, and keeps the translations, so that equal sentences are translated once."""
 
     def __init__(self, direction: Direction, wanted: RequestOptions, cancellation: Cancellation) -> None:
         self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
@@ -92,7 +93,8 @@ class _CachedTranslator:
     def for_rank(self, rank: int, document: Document) -> Translate:
         """Return a function that translates sentences of a document.
 
-        It returns the translation of this rank for each sentence (0 is the best), or its last one if there are fewer.
+        It returns for each sentence the translation with this rank (0 is the best), or the last one if there are
+        fewer.
         """
 
         def translate(lines: Sequence[str]) -> list[Translation]:
@@ -106,7 +108,7 @@ class _CachedTranslator:
         return translate
 
     def all(self) -> tuple[TranslatedLine, ...]:
-        """Return all sentences that were translated, in the order in which they were first asked for."""
+        """Return all sentences translated so far with their translations, in the order of their first request."""
         return tuple(self._found.values())
 
 
@@ -154,7 +156,7 @@ def translate_texts(
 
 
 def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
-    """Return the answer with its confidence and that of its words, computed from the sentences of its paragraphs.
+    """Return the answer with the confidence of its text and of its words, computed from its sentences' confidences.
 
     The sentences are treated as independent. A word that spans two sentences has the lower of their confidences, and
     text that was not translated has 1.
@@ -254,7 +256,7 @@ def _translate_in_place(
 
 
 def text_of_html(direction: Direction, text: str, documents: DocumentLimiter, cancellation: Cancellation) -> str:
-    """Return the beginning of the text that `translate_html` would translate, without the tags.
+    """Return the beginning of the text in a piece of HTML, without tags, to detect its language from.
 
     Raises:
         InputError: a tag is cut off, or elements are nested too deeply.
@@ -269,7 +271,7 @@ def text_of_html(direction: Direction, text: str, documents: DocumentLimiter, ca
 def text_of_file(
     direction: Direction, name: str, data: bytes, documents: DocumentLimiter, cancellation: Cancellation
 ) -> str:
-    """Return the beginning of the text that `translate_file` would translate.
+    """Return the beginning of the text in a file, without markup, to detect its language from.
 
     Raises:
         InputError: the document is damaged, too large, or in an unknown encoding.
@@ -288,7 +290,10 @@ def _source_text(render: Callable[[Translate], object]) -> str:
 
 
 def _collect_sentences(render: Callable[[Translate], object]) -> list[str]:
-    """Return the sentences for which `render` first asks its function for translations; nothing is translated."""
+    """Return the sentences that `render` asks the function given to it to translate; nothing is translated.
+
+    Only the first call of that function counts: it ends `render`.
+    """
     found: list[str] = []
 
     def take(sentences: Sequence[str]) -> list[Translation]:
@@ -301,5 +306,5 @@ def _collect_sentences(render: Callable[[Translate], object]) -> list[str]:
 
 
 def _alternatives(best: str, candidates: Sequence[str]) -> tuple[str, ...]:
-    """Return the candidates that differ from the best and from one another."""
+    """Return the candidate translations that differ from the best one, each text once."""
     return tuple(text for text in dict.fromkeys(candidates) if text != best)

@@ -1,1 +1,1 @@
-"""The machine: files, signals, console, errors, memory, processors, processes, clusters."""
+"""Access to the machine: files, signals, console, errors, memory, processors, worker processes, clusters."""

@@ -27,7 +27,8 @@ THIS_MACHINE = "local"
 WAIT_SECONDS = 30.0
 END_SECONDS = 10.0
 LOCAL_STORE_BYTES = 200_000_000
-"""Shared memory on this machine for messages on their way. Beyond that Ray uses the disk."""
+"""Size of the shared memory of a Ray started on this machine, which holds messages on their way. Beyond it Ray uses the
+disk."""
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent anywhere
@@ -45,7 +46,7 @@ class Resources:
 
 
 class _LoadResult(NamedTuple):
-    """The result of an attempt of a worker to load what its tasks need."""
+    """Report of a worker that has tried to load what its tasks need, such as a model; `error` is None if it could."""
 
     host: str
     pid: int
@@ -69,7 +70,7 @@ class _Actor:
         return _LoadResult(socket.gethostname(), os.getpid(), stderr.getvalue(), error)
 
     def do(self, task: Any) -> Message:
-        """Do a task, and return the message that it is done, or has failed."""
+        """Do a task, and return the message with its result (`done`) or its error (`failed`)."""
         self._connection.send(Message("task", value=task))
         while True:
             messages: list[Message] = self._connection.recv()
@@ -161,13 +162,15 @@ class Cluster:
         return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)))
 
     def launcher(self, build: Builder, *, needs: Resources, threads: int) -> RayLauncher:
-        """Return a launcher of workers on these machines; each worker takes the processors `needs` and computes in
-        `threads` threads."""
+        """Return a launcher of workers on these machines.
+
+        Each worker reserves the processors and GPUs in `needs`, and computes in `threads` threads.
+        """
         return RayLauncher(self._ray, build, needs, threads, is_local=self._is_local)
 
 
 class RayLauncher:
-    """Starts workers where Ray has room for them."""
+    """Starts workers on the machines of a Ray cluster, where enough processors and GPUs are free."""
 
     max_workers = 0
 
@@ -178,7 +181,7 @@ class RayLauncher:
         self._is_closed = False
 
     def start(self) -> Worker:
-        """Return a new worker at once; the worker sends a message when it has loaded what its tasks need."""
+        """Return a new worker at once; it sends the message `ready` when it has loaded what its tasks need."""
         ours, theirs = Pipe()
         actor = self._type.remote()
         thread = threading.Thread(target=self._run, args=(actor, theirs), name="nmt-ray-worker", daemon=True)
@@ -226,9 +229,9 @@ class RayLauncher:
             inbox.close()
 
     def _wait_until_loaded(self, actor: Any) -> _LoadResult:
-        """Wait until a process has tried to load what its tasks need, and return the result.
+        """Wait until a Ray process has tried to load what its tasks need, and return its report.
 
-        If the first process takes long, as on a cluster without room, that is logged.
+        If the first process takes long, as when no processors are free, that is logged.
         """
         opening = actor.open.remote(self._build, self._threads)
         while not self._ray.wait([opening], timeout=WAIT_SECONDS)[0]:

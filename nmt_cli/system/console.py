@@ -1,4 +1,4 @@
-"""Log lines and progress bars, which a person sees while a command works. They go to stderr: stdout is for data."""
+"""Log lines and progress bars, which show a person what a command does. They go to stderr: stdout is for data."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def _write(message: str) -> None:
 
 
 def relay(text: str) -> None:
-    """Write the lines that another process has written to its stderr."""
+    """Log each line of `text`, which another process has written for its stderr."""
     for line in text.splitlines():
         log(line)
 
 
 def log_once(message: str) -> None:
-    """Write a line that this command has not written before."""
+    """Log a line, unless this command has logged the same line before."""
     if message not in _logged_messages:
         _logged_messages.add(message)
         log(message)
@@ -85,7 +85,7 @@ def command_line(*words: object) -> str:
 
 
 def warn(message: str) -> None:
-    """Write a line marked as a warning."""
+    """Log a line that begins with `warning: `."""
     log(f"warning: {message}")
 
 
@@ -123,9 +123,12 @@ class Progress:
     def __init__(
         self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0, is_hidden: bool = False
     ) -> None:
-        """Draw a bar of `total` units, or one without an end; none at all where it `is_hidden`."""
+        """Draw a bar with `description` before it; nothing is drawn if `is_hidden` is True.
+
+        The bar counts from `initial` to `total` units, such as lines; without an end if `total` is None.
+        """
         self.is_shown = not is_hidden and not _is_silent and not _is_quiet and sys.stderr.isatty()
-        """False where no bar is drawn, so that log lines must show the progress."""
+        """True if a bar is drawn; if not, log lines must show the progress."""
         if self.is_shown:
             from tqdm import tqdm  # as slow to load as the rest of a command
 
@@ -141,7 +144,7 @@ class Progress:
             )
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:
-        """Move the bar on; `note` is shown at its end."""
+        """Move the bar on by `amount` units, and show `note` at its end; None keeps the previous note."""
         if not self.is_shown:
             return
         if note is not None:

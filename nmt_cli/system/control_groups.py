@@ -1,4 +1,4 @@
-"""The control groups that this process is in, whose limits a container or a batch system sets."""
+"""The Linux control groups (cgroups) of this process, through which a container or a batch system limits it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def groups_of(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of the groups that limit what a controller (`cpu`, `memory`) counts, innermost first.
+    """Yield the cgroup directories of this process for a controller (`cpu` or `memory`), innermost first.
 
-    They are those of version 2 and, where the controller has a hierarchy of its own, of version 1. `root` holds /proc
-    and /sys.
+    These are directories of version 2 of control groups and, if the controller has a hierarchy of version 1, of
+    version 1. `root` is the directory with `proc` and `sys`; nothing is yielded if they cannot be read.
     """
     lines: list[str] = []
     with suppress(OSError, ValueError):

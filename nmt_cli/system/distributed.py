@@ -1,4 +1,4 @@
-"""The processes of a training: which one this is, on which device, and what all of them decide together.
+"""The processes that train a model together: rank, device, and operations that all of them do together.
 
 A single process has the same methods as one of several, so training code never asks whether it is alone. Several are
 started by torchrun. They communicate over gloo, and sum gradients on GPUs over NCCL.
@@ -32,24 +32,24 @@ STEP_TIMEOUT = timedelta(minutes=10)
 WORK_TIMEOUT = timedelta(days=1)
 """Longest time that the first process may take alone, to train a tokenizer or to tokenise the corpora."""
 BUCKET_MEGABYTES = 4
-"""Size of a bucket of gradients. Buckets are summed over the processes while the backward pass still runs."""
+"""Size of a bucket of gradients in megabytes. A full bucket is summed over the processes during the backward pass."""
 Result = TypeVar("Result")
 
 
 class World:
-    """A training's only process, or the base class of one of several (`DistributedWorld`), on one device."""
+    """The only process of a training; also the base class for one of several processes (`DistributedWorld`)."""
 
     rank = 0
     size = 1
     local_size = 1
-    """Processes on this machine."""
+    """Number of processes on this machine."""
 
     def __init__(self, device: torch.device | None = None) -> None:
         self.device = device or torch.device("cpu")
 
     @property
     def is_primary(self) -> bool:
-        """True in the one process that decides and writes, which has rank 0."""
+        """True in the process with rank 0, which alone decides and writes files."""
         return self.rank == 0
 
     def take_device(self, name: str) -> None:
@@ -70,7 +70,7 @@ class World:
         return list(values)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Return the values that all processes have passed, by rank. JSON must be able to hold them."""
+        """Return the list of the values that all processes have passed, ordered by rank. They must fit into JSON."""
         return [value]
 
     def run_in_all(self, act: Callable[[], Result]) -> Result:
@@ -90,8 +90,10 @@ class World:
         return module
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Return a context for forward and backward passes of a module of `wrap_data_parallel` after which another
-        part of the same update follows; gradients are not summed over the processes in it."""
+        """Return a context in which backward passes do not sum gradients over the processes.
+
+        It is for all parts of an update but the last (gradient accumulation). `module` comes from `wrap_data_parallel`.
+        """
         return nullcontext()
 
 
@@ -189,7 +191,7 @@ def _check_environment() -> None:
 
 @contextmanager
 def open_world() -> Iterator[World]:
-    """Yield this process as one of those that torchrun has started, or alone; only the first process logs.
+    """Yield the `World` of this process, which torchrun has started with others, or which is alone; only rank 0 logs.
 
     Raises:
         InputError: the environment says that there are several processes, but not how they find each other.
@@ -226,7 +228,7 @@ def open_world() -> Iterator[World]:
 
 
 def _init_process_group() -> None:
-    """Make the group of all processes of this start.
+    """Initialise the torch.distributed group of the processes that torchrun has started together.
 
     torchrun keeps one store across restarts, and it still holds the addresses of dead processes. So each process
     publishes a new random ID. Rank 0 republishes all IDs until every other rank has confirmed rank 0's ID. That ID then
@@ -261,7 +263,7 @@ def _is_connection_error(error: RuntimeError) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason in an error message of torch or gloo, without places in their sources and advice."""
+    """Return the reason from an error message of torch or gloo, such as `connection reset by peer`."""
     found = re.search(r"(connection|broken pipe|timed out|no route|network)[^.\[\n]*", str(error), re.IGNORECASE)
     return found[0].strip(" :").lower() if found else (str(error).splitlines() or [type(error).__name__])[0]
 
@@ -288,8 +290,7 @@ def find_device(name: str) -> torch.device:
 
 
 def _describe_gpus(num_gpus: int) -> str:
-    """Return the part of a message that says how many GPUs there are, and what to do if the wanted one is not among
-    them."""
+    """Return a sentence for an error message: PyTorch finds `num_gpus` GPUs, and what to do about it."""
     if num_gpus:
         return (
             f"PyTorch finds only {format_count(num_gpus, 'GPU')} here, numbered from 0; take another one, cpu or auto"

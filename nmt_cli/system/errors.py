@@ -34,7 +34,7 @@ class ModelError(InputError):
 
 
 class UnreadableError(ModelError):
-    """A file of a model cannot be read now, though it may be whole."""
+    """A file of a model cannot be read now, for example because of its permissions, though it may be undamaged."""
 
 
 class PredictionError(ModelError):
@@ -46,7 +46,7 @@ class DivergenceError(NmtError):
 
 
 class AlreadyReported(NmtError):  # noqa: N818 (not an error of this process)
-    """Another process of the same training has failed; no message if that process, or the first, prints it."""
+    """Another process of the same training has failed; the message is empty if another process prints it."""
 
     def __init__(self, exit_code: int, message: str = "") -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class AlreadyReported(NmtError):  # noqa: N818 (not an error of this process)
 
 
 class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
-    """A signal asked the command to stop and what was to be saved is saved."""
+    """A signal asked the command to stop, and the command has saved its work."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
 
 
 def is_refusal(error: NmtError) -> bool:
-    """Return True if an error means, in this process or another, that the user's input is wrong."""
+    """Return True if an error means that the user's input is wrong; also for an error reported by another process."""
     return error.exit_code == InputError.exit_code
 
 

@@ -1,4 +1,4 @@
-"""Files and directories that are whole or absent, whenever the program is killed, the disk full or the power cut.
+"""Writing of files and directories so that they are whole or absent, even after a kill, a full disk or a power cut.
 
 A file is written next to its place, flushed to the disk and renamed, and then the rename is flushed to the disk: in
 that order a crash leaves the old file or the new one, never a part (Pillai et al., "All File Systems Are Not Created
@@ -28,13 +28,13 @@ from nmt_cli.system.errors import InputError, NmtError, is_refusal
 
 _TOKEN_BYTES = 8
 _SHORT_NAME = 64
-"""Bytes that the name of a temporary file may always have; a longer one is no longer than the name of the final
-file."""
+"""Bytes that the name of a temporary file may always have. It may have more only if the name of the final file is as
+long."""
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """Errors of `flock` that mean that another process has the lock; all others mean that the file system has no locks."""
 _ATTEMPTS = 10
-"""Times that the file of a lock is opened, if each time another command removes it before it is locked. The last
-file is taken unchecked, for file systems that change the numbers of files."""
+"""Number of times that a lock file is opened, if each time another command removes it before it is locked. The file
+opened last is not checked for this, because some file systems change the inode numbers of files."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it cannot flush directories to the disk."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -69,7 +69,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def name_full_disk(path: Path) -> Iterator[None]:
-    """Add this path to an error of the block that says that there is no room for a write, unless it names a file."""
+    """Add `path` to an `OSError` of the block that means that there is no room to write, if the error names no file."""
     try:
         yield
     except OSError as error:
@@ -108,7 +108,11 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 @contextmanager
 def _give_final_name(temporary: Path, path: Path) -> Iterator[None]:
-    """Give a temporary file the name `path`, which no file may have; take the name away again if the block fails."""
+    """Give a temporary file its final name `path`; if the block then fails, remove `path`.
+
+    Raises:
+        FileExistsError: `path` exists already.
+    """
     try:
         os.link(temporary, path)
     except OSError as error:
@@ -196,10 +200,10 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(directory: Path, *names: str) -> None:
-    """Remove the temporary files that killed calls of `atomic_path` left: for files of these short names, or for all if
-    none is given.
+    """Remove the temporary files that killed calls of `atomic_path` have left in a directory.
 
-    Nobody else may be writing these files.
+    `names` are the names of the final files; without names, all temporary files are removed. Only a short name is
+    found, because a longer one is cut in the name of its temporary file. Nobody else may be writing these files.
     """
     of_names = "|".join(map(re.escape, names)) or ".*"
     own = re.compile(rf"\.({of_names})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp", re.S)
@@ -209,9 +213,9 @@ def remove_unfinished(directory: Path, *names: str) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory, if it exists, and what a killed call with the same path left.
+    """Remove a directory, if it exists, and the remains of an earlier call for it that was killed.
 
-    If this call is killed, the directory is whole or has the name of an unfinished one.
+    It is first renamed to its `unfinished_path`. So if this call is killed, nothing incomplete is left at `path`.
     """
     doomed = unfinished_path(path)
     if doomed.exists():
@@ -222,7 +226,7 @@ def remove_directory(path: Path) -> None:
 
 
 def unfinished_path(path: Path) -> Path:
-    """Return the path that a directory has while it is being filled or removed."""
+    """Return the hidden path next to `path` that a directory has while it is being filled or removed."""
     return path.with_name(f".{path.name}.tmp")
 
 
@@ -248,8 +252,13 @@ def ensure_directory(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> list[Path]:
-    """Make a directory and those above it, and flush them to the disk, so that a power cut does not lose them and
-    their files."""
+    """Make a directory and the missing ones above it; return those that were made, outermost first.
+
+    They are flushed to the disk, so that a power cut does not lose them and their files.
+
+    Raises:
+        OSError: a directory cannot be made.
+    """
     if path.is_dir():
         return []
     made = make_directory(path.parent) if path.parent != path else []
@@ -268,7 +277,7 @@ def make_directory(path: Path) -> list[Path]:
 
 
 def remove_empty(directories: Sequence[Path]) -> None:
-    """Remove the directories that are empty, from the last to the first."""
+    """Remove the directories that are empty, from the last to the first; a parent must precede its children."""
     for directory in reversed(directories):
         with suppress(OSError):
             directory.rmdir()
@@ -284,9 +293,9 @@ def remove_paths(paths: Sequence[Path]) -> None:
 
 @contextmanager
 def locked(path: Path, what: str, advice: str) -> Iterator[None]:
-    """Make the directory of `path`, a file used only as a lock, and hold the lock while the block runs.
+    """Hold a lock while the block runs: the file `path`, which is used for nothing else. Its directory is made first.
 
-    The lock of a process that dies is free again.
+    If the process dies, the lock is free again.
 
     If the block refuses the input of the user (`is_refusal`), the file and the directories that were made for it are
     removed again, unless they hold anything else.
@@ -312,7 +321,7 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
 
 @contextmanager
 def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator[None]:
-    """Hold a lock while the block runs, and append to `made` the directories that are made for its file."""
+    """Hold the lock `path` as `locked` does, and append to `made` the directories that are made for it."""
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             made += make_directory(path.parent)
@@ -339,7 +348,7 @@ def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator
 
 
 def _open_lock(path: Path) -> tuple[TextIO, bool]:
-    """Open the file of a lock; return it, and whether it was not there before."""
+    """Open a lock file; return it, and True if this call has made it."""
     # No link is followed: the directory may be a stranger's, and what it points to another's file.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -349,7 +358,7 @@ def _open_lock(path: Path) -> tuple[TextIO, bool]:
 
 
 def _hold(file: TextIO, directory: Path, advice: str) -> bool:
-    """Lock a file; return False, with a warning, where the file system has no locks.
+    """Lock a file and return True; if the file system has no locks, log a warning and return False.
 
     Raises:
         InputError: another process holds it.
@@ -369,7 +378,7 @@ def _hold(file: TextIO, directory: Path, advice: str) -> bool:
 
 
 def _is_same_file(path: Path, file: TextIO) -> bool:
-    """Return True if a path still names an open file."""
+    """Return True if `path` is still the path of the open file `file`; False if it was removed or replaced."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -377,7 +386,7 @@ def _is_same_file(path: Path, file: TextIO) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of what a file holds, in hexadecimal; `InputError` if it cannot be read."""
+    """Return the SHA-256 of a file's content in hexadecimal; raise `InputError` if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -405,7 +414,7 @@ def sync(path: Path) -> None:
 
 
 def why_not_writable(directory: Path) -> str:
-    """Return why no file can be made in a directory, in the system's words; empty where nothing speaks against it."""
+    """Return why no file can be made in a directory, as the system's error message; empty if one probably can."""
     if os.access(directory, os.W_OK | os.X_OK):
         return ""
     try:
@@ -416,7 +425,7 @@ def why_not_writable(directory: Path) -> str:
 
 
 def no_space(error: OSError) -> NmtError | None:
-    """Return the error for the user if `error` says that the disk is full, or None if it is another."""
+    """Return an error to show to the user if `error` means that the disk is full; None if it means anything else."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     where = f"{error.filename}: " if error.filename else ""

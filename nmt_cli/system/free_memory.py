@@ -1,4 +1,4 @@
-"""The memory that this process may still take: the machine's, or less in a control group with a limit."""
+"""The memory that this process may still take: what is free in the machine, or less if a control group limits it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from nmt_cli.system.control_groups import groups_of
 ROOT = Path("/")
 """Directory that holds /proc and /sys. Tests replace it."""
 _FILES = (("max", "current", "inactive_file"), ("limit_in_bytes", "usage_in_bytes", "total_inactive_file"))
-"""For version 2 and then version 1 of control groups: the last parts of the names of the files with the limit and
-the memory in use, and the entry of caches in `memory.stat`."""
+"""Endings of the names `memory.*` of the files with the limit and with the memory in use, and the line of
+`memory.stat` with the size of caches: for version 2 and then version 1 of control groups."""
 
 
 def free_memory() -> int | None:
-    """Return the bytes of memory that are free without displacing other programs; None where the system does not
-    say."""
+    """Return the bytes of memory that this process can take without swapping; None if the system does not say."""
     return min(_limits(ROOT), default=None)
 
 
@@ -32,7 +31,10 @@ def _limits(root: Path) -> Iterator[int]:
 
 
 def _left_in_group(group: Path, limit: str, usage: str, cache: str) -> Iterator[int]:
-    """Yield the bytes that are still free in a control group, if it is limited; caches count as free."""
+    """Yield the bytes that are still free in a control group, counting caches as free; yield nothing without a limit.
+
+    `limit`, `usage` and `cache` are an entry of `_FILES`.
+    """
     with suppress(OSError, ValueError):
         most, now = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in (limit, usage))
         statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())

@@ -1,4 +1,4 @@
-"""Memory of the process: what is kept for the next step on a CPU, and what happens when it runs out."""
+"""Memory settings of the process for fast steps on a CPU, and smaller batches when memory runs out."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def keep_few_kernels() -> None:
 
 
 def retry_in_halves(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
-    """Return `work(items)`; if memory does not suffice, the results of its halves, and so on, with a line in the log.
+    """Return `work(items)`; if memory runs out, log that and do the same for each half of the items, one by one.
 
     Raises:
         MemoryError, RuntimeError: memory does not suffice for a single item, or `work` has failed otherwise.
@@ -63,7 +63,7 @@ def retry_in_halves(items: Sequence[Item], work: Callable[[Sequence[Item]], list
 
 
 def halve_batch(at_once: int) -> int:
-    """Return half of `at_once`, a number of sentences, log that, and free the cached memory of a GPU.
+    """Return half of `at_once`, a number of sentences that was too large; log that, and free the GPU's cached memory.
 
     Call this after the handler of the error, which still holds tensors.
     """

@@ -30,14 +30,14 @@ def _affinity() -> set[int]:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Yield the quotas, in processors, of the control groups that this process is in."""
+    """Yield for each control group of this process that has a quota the number of processors that it may use."""
     for group in groups_of("cpu", root):
         if (quota := _quota(group)) is not None:
             yield quota
 
 
 def _quota(group: Path) -> float | None:
-    """Return the processors that a control group may use, by either version's files; None if it is not limited."""
+    """Return the number of processors that a cgroup (version 1 or 2) may use, such as 1.5; None without a limit."""
     try:
         if (group / "cpu.max").is_file():
             given, period = (group / "cpu.max").read_text(encoding="ascii").split()
@@ -59,8 +59,8 @@ _LEVELS = {
 
 
 def describe_processors() -> str:
-    """Return one line with the model of the processors, the level of their instructions, and the number of them that
-    this process may use."""
+    """Return one line with the model of the processors, their instruction set, such as `x86-64-v3`, and the number of
+    them that this process may use."""
     values: dict[str, str] = {}
     with suppress(OSError, ValueError):
         for line in (ROOT / "proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -74,7 +74,7 @@ def describe_processors() -> str:
 
 
 class Usage(NamedTuple):
-    """A reading of three clocks, in seconds."""
+    """Times at one moment, in seconds, to compute differences from; `clock` is the wall clock (`time.monotonic`)."""
 
     clock: float
     process_seconds: float
@@ -85,9 +85,9 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage | None:
-    """Return the wall clock, the time of this process and that of all programs on its processors, in seconds.
+    """Return the current time, and the processor time that this process and all programs have used so far, in seconds.
 
-    None where the system does not count the time of other programs.
+    None if the system does not tell the processor time of all programs, as without /proc.
     """
     try:
         lines = (ROOT / "proc/stat").read_text(encoding="ascii").splitlines()

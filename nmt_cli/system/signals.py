@@ -1,4 +1,4 @@
-"""The signals that end the program, the handlers for them, and the exit code that the program then has.
+"""Handlers for the signals that end the program (SIGINT, SIGTERM, SIGHUP), and the exit code that the program then has.
 
 Whoever starts the program may have set some of them to be ignored: a shell script does so with SIGINT for programs in
 the background, and nohup with SIGHUP. These stay ignored.
@@ -41,7 +41,7 @@ class SignalExit(SystemExit):
     """
 
     def __init__(self, number: int, send_again: Callable[[], None]) -> None:
-        """Report signal `number`; `send_again` is called if the exception is swallowed."""
+        """Make an exception for signal `number`; `send_again` is called if nobody acknowledges it."""
         super().__init__(exit_code(number))
         self._number, self._send_again = number, send_again
 
@@ -98,7 +98,10 @@ def raise_on_signal() -> Iterator[None]:
 
 
 def _active_handlers() -> dict[signal.Signals, Any]:
-    """Return the signals that end the program, unless ignored, with their handlers; none outside the main thread."""
+    """Return the current handlers of the signals that end the program, without those that are ignored.
+
+    Outside the main thread, which alone may set handlers, the result is empty.
+    """
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         return {}
     handlers = {number: signal.getsignal(number) for number in TERMINATION_SIGNALS}
@@ -147,19 +150,19 @@ class SignalDeferrer:
 
     def __init__(self) -> None:
         self.deadline = math.inf
-        """The moment (`time.monotonic`) from which on it is as if SIGTERM had come."""
+        """Time (`time.monotonic`) from which on the program behaves as if SIGTERM had come."""
         self._number = 0
         self._received_at = 0.0
         self._cuts = False
 
     @property
     def received(self) -> int:
-        """The number of the first signal; without one, that of SIGTERM from the deadline on, before that 0."""
+        """Number of the first signal that has come; if none has, SIGTERM's number after the deadline, before it 0."""
         return self._number or (signal.SIGTERM if self.is_past_deadline else 0)
 
     @property
     def is_past_deadline(self) -> bool:
-        """True from the deadline on."""
+        """True if the time `deadline` has come."""
         return time.monotonic() >= self.deadline
 
     @contextmanager
@@ -169,7 +172,8 @@ class SignalDeferrer:
             yield
 
     def run_interruptible(self, act: Callable[[], Result]) -> Result | None:
-        """Return the result of `act`, or None as soon as a signal has come; `act` must be safe to break off."""
+        """Return the result of `act`; None if a signal comes, which breaks off `act` at any point, so this must be
+        safe."""
         result = None
         try:
             try:
@@ -205,7 +209,7 @@ class SignalDeferrer:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return True if the frame is part of an import.
+    """Return True if a stack frame is inside an import statement, directly or through its callers.
 
     Code that imports a module may swallow an exception, as torch does when it looks for numpy, and continue with half
     of the module.
@@ -228,16 +232,17 @@ def _nothing() -> None:
 
 
 def _send_again(number: int) -> None:
-    """Send a signal once more in a moment, to whoever handles it then."""
+    """Send this process the signal `number` again in a moment, after `_RESEND_SECONDS`."""
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
     signal.setitimer(signal.ITIMER_REAL, _RESEND_SECONDS)
 
 
 @contextmanager
 def exiting_at_once() -> Iterator[None]:
-    """Exit as soon as a signal comes while the block runs, without unwinding anything.
+    """End the process at once, without any cleanup, if a signal comes while the block runs.
 
-    This is for a long call of a library that leaves nothing half written. Python raises no exceptions during the call.
+    This is for a long call of a library that leaves nothing half written. During such a call Python raises no
+    exceptions for signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

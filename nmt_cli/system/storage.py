@@ -1,4 +1,4 @@
-"""JSON and tensors in files that may come from a stranger: whole or absent, never pickle."""
+"""Reads and writes JSON and safetensors files, which may come from a stranger; pickle is never used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_JSON_BYTES = 16_000_000
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all."""
+    """Write a value to a file as JSON; if that fails, `path` keeps its old content."""
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -75,9 +75,9 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """Return the content of a safetensors file, which is the same for the same tensors and metadata.
+    """Return the bytes of a safetensors file with these tensors and metadata; equal arguments give equal bytes.
 
-    It holds all tensors in memory twice, so they must be small.
+    All tensors are in memory twice meanwhile, so they must be small.
     """
     from safetensors.torch import save
 

@@ -1,4 +1,4 @@
-"""Processes that do tasks, and share the memory of what one of them has loaded.
+"""Worker processes that do tasks, such as translating, and share the memory of what one process has loaded.
 
 A *zygote* is a process without the parent's state: it loads what the tasks need, with one thread, and forks a worker
 for each connection that it is given. So a further worker starts within milliseconds, and a model is in memory once. The
@@ -36,27 +36,31 @@ from nmt_cli.system.processors import num_available
 from nmt_cli.system.signals import TERMINATION_SIGNALS
 
 WORKER_BYTES = 200_000_000
-"""Memory that must be free for each worker. Half of it is enough for most models."""
+"""Bytes of memory that must be free for each worker. Half of it is enough for most models."""
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables of the environment by which libraries choose their number of threads when they are loaded."""
 
 
 class TaskLoop(Protocol):
-    """The loop of a worker, which does the tasks of its inbox when it is called."""
+    """The main function of a worker: it does the tasks that come into an inbox."""
 
     def __call__(self, inbox: Inbox) -> None:
         """Do the tasks of the inbox until it ends."""
 
 
 Builder = Callable[[], TaskLoop]
-"""Loads what the tasks need, and returns the loop. It is pickled: a function of a module, or a partial of one."""
+"""Function that loads what the tasks need, such as a model, and returns the loop that does them. It is pickled, so it
+must be a function of a module, or a `functools.partial` of one."""
 
 
 class Message(NamedTuple):
-    """A message between parent and worker.
+    """A message between parent and worker; `number` says which task, or which question `get state`, it belongs to.
 
     To a worker: `task` (value: the task), `cancel`, `get state`, `end`. To the parent: `ready`, `begun`, `done` (value:
     the result), `failed` (value: the error), `state` (its value), `logged` (value: text for standard error).
+
+    A zygote is sent `worker` and `renew` (value: the part to load again). In its `done`, `number` is the process ID of
+    the new worker or, after loading, the largest number of workers (0 for no limit).
     """
 
     kind: str
@@ -78,7 +82,10 @@ def import_and_call(module: str, function: str, *arguments: Any) -> TaskLoop:
 
 @dataclass
 class Inbox:
-    """The tasks that the parent gives to this worker. A thread reads them, so that the parent can always write."""
+    """A worker's end of the connection to the parent: takes tasks and sends results.
+
+    A thread reads the messages of the parent, so that the parent never has to wait when it sends one.
+    """
 
     connection: Connection
     on_closed: Callable[[], None]
@@ -89,7 +96,7 @@ class Inbox:
     """True if answers are kept until `flush`, so that several need one message. Then the loop looks for messages
     often, and ends by itself if the parent has gone."""
     has_ended: bool = False
-    """True if no other task comes."""
+    """True once no further task will come, because the parent has said so or has gone."""
     _held: list[Message] = field(default_factory=list)
     _waiting: SimpleQueue[Message] = field(default_factory=SimpleQueue)
     _cancelled: set[int] = field(default_factory=set)
@@ -99,7 +106,7 @@ class Inbox:
         self._reader = threading.Thread(target=self._read, name="nmt-inbox", daemon=True)
 
     def open(self) -> Inbox:
-        """Begin to read, and say that the worker is ready."""
+        """Tell the parent that the worker is ready, start to read messages, and return this inbox."""
         self._send([Message("ready")])
         self._reader.start()
         return self
@@ -126,8 +133,10 @@ class Inbox:
             self._send([Message("state", number, self.state())])
 
     def next(self, *, block: bool = True) -> Message | None:
-        """Wait for the next task, and return it; None at the end. Without `block`, return None if no task has come
-        yet."""
+        """Wait for the next task, and return its message; None if no further task will come.
+
+        If `block` is False, do not wait, and return None if no task has come yet.
+        """
         while not self.has_ended:
             try:
                 message = self._waiting.get(block)
@@ -144,16 +153,16 @@ class Inbox:
         return None
 
     def is_cancelled(self, number: int) -> bool:
-        """Return whether nobody waits for this task any more."""
+        """Return whether the parent has cancelled the task with this number."""
         return number in self._cancelled
 
     def send_result(self, number: int, result: Any) -> None:
-        """Send the result of a task to the parent."""
+        """Send the result of the task with this number to the parent."""
         self._cancelled.discard(number)
         self._answer(Message("done", number, result))
 
     def send_error(self, number: int, error: Exception | None) -> None:
-        """Tell the parent that a task has failed with an error, or with None that the task was cancelled."""
+        """Tell the parent that the task with this number has failed; `error` is None if the task was cancelled."""
         self._cancelled.discard(number)
         self._answer(Message("failed", number, error if error is None else picklable_error(error)))
 
@@ -162,7 +171,7 @@ class Inbox:
         self._answer(Message("logged", value=text))
 
     def close(self) -> None:
-        """Send the answers that wait, and end the connection.
+        """Send the messages that were kept back (see `is_buffered`), and close the connection.
 
         If it were closed while the thread reads it, the parent would not notice, and the thread might read from another
         file that gets the same descriptor next.
@@ -177,7 +186,7 @@ class Inbox:
             self.connection.close()
 
     def flush(self) -> None:
-        """Send the answers that wait."""
+        """Send the parent the messages that were kept back (see `is_buffered`)."""
         self._send([])
 
     def _answer(self, message: Message) -> None:
@@ -188,7 +197,7 @@ class Inbox:
             self._send([message])
 
     def _send(self, messages: list[Message]) -> None:
-        """Send these messages, after the answers that wait for `flush`."""
+        """Send messages to the parent, after the messages that were kept back for `flush`."""
         with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
             messages, self._held = [*self._held, *messages], []
             if messages:
@@ -196,7 +205,7 @@ class Inbox:
 
 
 class LazyTaskLoop:
-    """Loop that is built by the worker that runs it, because what it needs cannot be shared: the memory of a GPU."""
+    """Task loop whose model is loaded by each worker itself, because processes cannot share the memory of a GPU."""
 
     max_workers = 1
 
@@ -214,12 +223,12 @@ class LazyTaskLoop:
             loop(inbox)
 
     def reloaded(self, _: Any) -> LazyTaskLoop:
-        """Return the loop itself: each worker that is started from now on loads the newest files by itself."""
+        """Return this loop unchanged, because each worker that is started from now on loads the newest files itself."""
         return self
 
 
 class SequentialTaskLoop:
-    """Loop that does one task at a time with a function."""
+    """Task loop that calls the function `do` with one task after the other, and sends its results to the parent."""
 
     def __init__(self, do: Callable[[Any], Any]) -> None:
         self._do = do
@@ -274,7 +283,10 @@ class _ForwardedStderr:
 
 
 def _zygote(control: Connection) -> None:
-    """Load what is asked for, and fork workers until the parent goes."""
+    """Call the builder that comes over `control`, then fork a worker for each connection that comes over it.
+
+    Return when the parent has gone, or when loading has failed.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
     threads, build = control.recv()
     sys.stderr = _ForwardedStderr(lambda text: control.send(Message("logged", value=text)))
@@ -309,7 +321,10 @@ def _zygote(control: Connection) -> None:
 
 
 def _reload(control: Connection, loop: Any, part: Any) -> TaskLoop:
-    """Return the loop, loaded anew, or the old one if that fails; tell the parent which of the two has happened."""
+    """Return the loop with the part `part` (such as a model) loaded again, or the old loop if that fails.
+
+    Tell the parent over `control` whether it has failed.
+    """
     try:
         loop = loop.reloaded(part)
     except Exception as error:
@@ -321,7 +336,7 @@ def _reload(control: Connection, loop: Any, part: Any) -> TaskLoop:
 
 
 def _work_and_exit(connection: Connection, loop: TaskLoop, threads: int) -> None:
-    """Do the tasks of a connection; the process ends here, without the second that the teardown of torch takes."""
+    """Do the tasks that come over a connection, then end this process without torch's cleanup, which takes a second."""
     code, inbox = 1, Inbox(connection, on_closed=lambda: os._exit(1))
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -345,13 +360,13 @@ def _work_and_exit(connection: Connection, loop: TaskLoop, threads: int) -> None
 
 @dataclass
 class Worker:
-    """A worker as the parent sees it."""
+    """The parent's handle of a worker: the connection to it, and the means to end it."""
 
     connection: Connection
     pid: int
-    """Process ID; 0 for a worker that is no process of this machine."""
+    """Process ID; 0 for a worker that is a thread of this process or was started by Ray."""
     end: Callable[[], object] | None = None
-    """Ends a worker at once that is no process of this machine."""
+    """Ends at once a worker that was started by Ray; None for other workers."""
 
     def kill(self) -> None:
         """End the worker at once, whatever it does, and close the connection."""
@@ -368,13 +383,13 @@ class Worker:
 
 
 class Launcher(Protocol):
-    """Starts workers."""
+    """Starts workers: processes, or threads, that do tasks."""
 
     max_workers: int
     """Number of workers that can be started; 0 for any number. It is known once there is a worker."""
 
     def start(self) -> Worker:
-        """Return a new worker."""
+        """Start a worker, and return the handle of it."""
 
     def give_up(self) -> None:
         """Have a `start` that waits in another thread fail soon, if that is possible; the launcher is closed next."""
@@ -384,10 +399,10 @@ class Launcher(Protocol):
 
 
 class ReloadableLauncher(Launcher, Protocol):
-    """Starts workers, and can load anew what they need."""
+    """Starts workers, and can load again what they need, such as a newer checkpoint of a model."""
 
     def reload(self, part: Any) -> None:
-        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it.
+        """Load again what `part` names, such as the index of a model; workers started from now on use the new one.
 
         Raises:
             NmtError: it cannot be loaded, so the old part stays in use.
@@ -403,7 +418,7 @@ class ThreadLauncher:
         self._workers: list[threading.Thread] = []
 
     def start(self) -> Worker:
-        """Return a new worker. The first call loads what the tasks need."""
+        """Return a new worker; the first call first loads what the tasks need."""
         self._loop = self._loop or self._build()
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
@@ -415,7 +430,7 @@ class ThreadLauncher:
         return Worker(ours, 0)
 
     def reload(self, part: Any) -> None:
-        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it."""
+        """Load again what `part` names, such as the index of a model; workers started from now on use the new one."""
         loop: Any = self._loop or self._build()
         self._loop = loop.reloaded(part)
 
@@ -444,10 +459,10 @@ def _interrupt(thread: threading.Thread) -> None:
 
 
 class _ZygoteProcess:
-    """The process of a zygote, and the connection to it."""
+    """A zygote (a process that loads a model once and forks the workers), and the connection to it."""
 
     def __init__(self, library: str = "") -> None:
-        """Start the process; it imports `library`, if one is named, before it is told what to load."""
+        """Start the process, which first imports the module `library`, unless it is empty."""
         self.control, theirs = Pipe()
         call = f"from nmt_cli.system.workers import main; main({theirs.fileno()}, {library!r})"
         environment = {**os.environ, **dict.fromkeys(VARIABLES, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -469,9 +484,9 @@ _started_ahead: list[_ZygoteProcess] = []
 
 
 def start_ahead(library: str) -> None:
-    """Start the process of the next zygote, which loads a library while the command itself is being loaded.
+    """Start the process of the next `ZygoteLauncher` early; it imports `library` while the command is still starting.
 
-    Where this process has the library, workers will be threads, and nothing is started.
+    If this process has imported the library itself, workers will be threads, and nothing is started.
     """
     if library not in sys.modules and not _started_ahead:
         _started_ahead.append(_ZygoteProcess(library))
@@ -485,16 +500,19 @@ def end_ahead() -> None:
 
 
 class ZygoteLauncher:
-    """Starts workers that are processes, and share what a zygote has loaded."""
+    """Starts worker processes that share the memory of what one process, the zygote, has loaded."""
 
     def __init__(self, build: Builder, *, threads: int = 1) -> None:
-        """Start the zygote, and return at once; the first `start` waits until it has loaded."""
+        """Start the zygote, and return at once; the first call of `start` waits until it has loaded.
+
+        Each worker computes in `threads` threads.
+        """
         self._build, self._threads = build, threads
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
         self._is_ready = self._is_closed = False
         self._asking = threading.Lock()
-        """Held from a question to the zygote until its answer, because several pools may share the zygote."""
+        """Lock held from each request to the zygote until its answer, because several pools may share the zygote."""
         self.max_workers = 0
         self._begin()
 
@@ -523,7 +541,7 @@ class ZygoteLauncher:
                 ) from error
 
     def reload(self, part: Any) -> None:
-        """Load anew the part of what the tasks need that `part` names; workers that are started from now on use it.
+        """Load again what `part` names, such as the index of a model; workers started from now on use the new one.
 
         Raises:
             NmtError: it cannot be loaded, so the old part stays in use, or the zygote has crashed.
@@ -591,7 +609,7 @@ class ZygoteLauncher:
             relay(message.value)
 
     def give_up(self) -> None:
-        """End the process, so that a thread that waits for its answer fails."""
+        """Kill the zygote, so that a call of `start` or `reload` that waits in another thread fails."""
         self._is_closed = True
         if self._process is not None:
             self._process.kill()

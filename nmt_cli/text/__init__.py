@@ -1,1 +1,1 @@
-"""Values that travel between the parts: lines, edits, alignments, translations, languages."""
+"""Data types that the other packages exchange: lines, edits, alignments, translations, languages."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 AlignmentMatrix = NDArray[np.float64]
-"""Weights (target words, source words)."""
+"""Attention weights (target words, source words), from some functions with a last column for other pieces."""
 Link = tuple[int, int]
 """Index of a source word, and index of the target word that is aligned to it."""
 MAX_WEIGHTS = 16_000_000
@@ -61,8 +61,10 @@ def format_pharaoh(links: Sequence[Link]) -> str:
 def alignment_error_rate(
     hypotheses: Sequence[Sequence[Link]], sure: Sequence[set[Link]], possible: Sequence[set[Link]]
 ) -> float:
-    """Return 1 - (|A & S| + |A & P|) / (|A| + |S|), summed over sentences (Och & Ney, 2003); S counts as possible
-    too."""
+    """Return 1 - (|A & S| + |A & P|) / (|A| + |S|), each size summed over all sentences (Och & Ney, 2003).
+
+    A are the hypotheses, S the sure links, and P the possible ones, among which the sure ones count too.
+    """
     hits = size = 0
     for links, sure_links, possible_links in zip(hypotheses, sure, possible, strict=True):
         found = set(links)

@@ -39,7 +39,10 @@ class Code(NamedTuple):
     end: int
     kind: CodeKind
     name: str = ""
-    """The name that the beginning and the end of an element share."""
+    """The name that an opening and its closing code share, or the word that a model reads for a placeholder.
+
+    It is empty for other codes, and for a placeholder without a given name.
+    """
 
 
 class Constraint(NamedTuple):
@@ -97,7 +100,7 @@ class Line:
 
     @classmethod
     def of(cls, raw: str, prefix: str = "", codes: Sequence[Code] | None = None) -> Line:
-        """Return a line before its first step."""
+        """Return the line of a raw text before its first step; `codes` are those that a file format has marked."""
         return cls(raw, raw, prefix=prefix, codes=None if codes is None else tuple(codes))
 
     def apply_step(

@@ -31,7 +31,7 @@ class Alignment:
     aligned_units: tuple[int, ...] = ()
     """Index of the source unit that each target unit is aligned to most, -1 for none; empty if there are weights."""
     num_copied: int = 0
-    """Units at the end that the model has not read, but that were copied from the source; each is aligned to itself."""
+    """Number of last units on both sides that are text copied from the source, unread; each is aligned to its copy."""
 
     @classmethod
     def concatenate(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
@@ -66,7 +66,10 @@ class Alignment:
         return cls(source, target, weights)
 
     def of_words(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
-        """Return this alignment between words, given by their spans, with links for weights to save memory."""
+        """Return this alignment merged to words, which are given by their spans.
+
+        To save memory it has no weights, but for each target word the source word that it is aligned to most.
+        """
         return Alignment(tuple(source), tuple(target), None, tuple(self.aligned_to(source, target)))
 
     def _hard_alignment(self) -> Sequence[int]:
@@ -151,7 +154,7 @@ class Alignment:
 
 
 def word_indices(units: Sequence[Span], words: Sequence[Span]) -> list[int]:
-    """Return the index of the word that each unit belongs to; 0 if there are no words."""
+    """Return the index of the word that each unit belongs to (see `Alignment.word_weights`); 0 without any words."""
     begins, ends = [begin for begin, _ in words], [end for _, end in words]
     last = max(len(words) - 1, 0)
     return [

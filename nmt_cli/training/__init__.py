@@ -1,1 +1,1 @@
-"""Trains the parameters of a model."""
+"""Training of a model: loss, updates, validation, checkpoints, and recovery from interruptions and divergence."""

@@ -27,10 +27,10 @@ MIN_SMOOTHING = 1e-3
 
 
 class CandidateSampler:
-    """Draws the candidates of updates."""
+    """Draws the candidates of each update: the pieces over which its softmax is computed."""
 
     def __init__(self, counts_V: Tensor) -> None:
-        """Prepare from the frequency (V) of each piece in the targets of the training text."""
+        """Prepare from the number of times that each piece (V) occurs in the targets of the training text."""
         by_frequency_V = counts_V.argsort(descending=True, stable=True)
         so_far_V = counts_V[by_frequency_V].double().cumsum(dim=0)
         num_frequent = 1 + int((so_far_V < FREQUENT_COVERAGE * so_far_V[-1]).sum())
@@ -53,7 +53,8 @@ class CandidateSampler:
 
 
 def log_frequencies(counts_V: Tensor, smoothing: float) -> Tensor:
-    """Return log-frequencies (V) of the targets after label smoothing, minus their mean, as an output bias.
+    """Return an output bias (V): the log of each piece's share of the targets after label smoothing, minus the mean
+    log.
 
     A softmax with this bias alone predicts each piece as often as it occurs. Without it, a training would learn only
     slowly that the pieces which are seldom drawn are rare.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 Result = TypeVar("Result")
 MAX_DIGITS = 18
-"""Most digits of a step's number. Python does not read a number of thousands of digits."""
+"""Most digits of a step's number. A longer one is taken for a name: Python refuses to read very long numbers."""
 MODEL_FILE, TRAINER_FILE, PROGRESS_FILE, META_FILE = (
     "model.safetensors", "trainer.safetensors", "trainer.json", "meta.json",
 )  # fmt: skip
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters by name; a tied parameter has one name."""
+    """Return the model's parameters by name, detached but not copied; a tied parameter has one name."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -45,7 +45,7 @@ def load_parameters(model: nn.Module, path: Path, *, replacements: Mapping[str, 
 
     Args:
         model: its parameters may be on torch's device `meta`, without memory.
-        path: a file of tensors.
+        path: a safetensors file with one tensor for each parameter.
         replacements: tensors that take the place of tensors of the same name in the file.
 
     Raises:
@@ -90,7 +90,7 @@ class Snapshot:
     trainer: Mapping[str, Tensor]
     """Raw weights, optimizer moments and the moving average; may be empty, if no training will resume from it."""
     progress: Mapping[str, Any]
-    """The rest of the trainer's state, as JSON."""
+    """The rest of the trainer's state, as values that JSON can hold."""
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -192,12 +192,12 @@ class Checkpoints:
             return None
 
     def others(self, path: Path) -> str:
-        """Return advice that names the other checkpoints than the one in `path`; empty if there are no others."""
+        """Return advice that lists all checkpoints except `path`, for `--checkpoint`; empty if there are none."""
         names = [name for name in self.names() if self.path_named(name) != path]
         return f"--checkpoint takes another: {', '.join(names)}" if names else ""
 
     def path_of(self, step: int) -> Path:
-        """Return the directory of a step's checkpoint."""
+        """Return the directory of a step's checkpoint, which need not exist."""
         return self.directory / f"step-{step:08d}"
 
     def resolve(self, name: str) -> Path:
@@ -223,12 +223,12 @@ class Checkpoints:
         return path
 
     def path_named(self, name: str) -> Path:
-        """Return the directory of the checkpoint with a step's number or a name."""
+        """Return the directory of the checkpoint `name`, a step such as `500` or a user's name; it need not exist."""
         is_step = name.isdecimal() and len(name) <= MAX_DIGITS
         return self.path_of(int(name)) if is_step else self.directory / name
 
     def names(self) -> list[str]:
-        """Return the values that `resolve` takes: steps as numbers, then names."""
+        """Return the steps of the checkpoints on disk, as text, and then the names that users gave, for `resolve`."""
         if not self.directory.is_dir():
             return []
         found = [path.name for path in sorted(self.directory.iterdir()) if (path / META_FILE).exists()]
@@ -340,12 +340,12 @@ def _is_dict_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
 
 
 def read_progress(path: Path) -> dict[str, Any]:
-    """Return the trainer's state in a checkpoint, without its tensors."""
+    """Return the content of a checkpoint's `trainer.json`: the trainer's state except its tensors."""
     return read_json(path / PROGRESS_FILE)
 
 
 def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of the trainer's state, as copies that may be written to."""
+    """Return the tensors of a checkpoint's `trainer.safetensors` by name, as copies that may be written to."""
     return {name: tensor.clone() for name, tensor in read_tensors(path / TRAINER_FILE).items()}
 
 

@@ -24,13 +24,18 @@ PATIENCE = 2
 
 
 class ContentionMonitor:
-    """Compares the speed of a training with its own best, and processor times of all programs with its own."""
+    """Warns once if a training is slower than it was before while other programs use its processors."""
 
     def __init__(self, num_threads: int, num_processors: int, read: Callable[[], Usage | None]) -> None:
-        """Prepare for a training with `num_threads` threads; `read` returns clocks like `system.processors.usage`."""
+        """Prepare for a training with `num_threads` threads.
+
+        `read` returns the processor times so far, like `system.processors.usage`; None if the system does not measure
+        them.
+        """
         self._num_threads, self._num_processors, self._read = num_threads, num_processors, read
         self._is_over = False
-        """True once the warning was given, or if the system does not measure the processor time of all programs."""
+        """True if nothing is measured any more: the warning was given, or the system lacks the times of other
+        programs."""
         self._before: Usage | None = None
         self._num_tokens, self._seconds = 0, 0.0
         self._best = 0.0

@@ -15,7 +15,7 @@ MAX_SENTENCES = 64
 
 
 class FiniteLossCheck:
-    """Checks the loss of the current weights, once for each update at most."""
+    """Checks that the loss of the current weights is finite, at most once after each update."""
 
     def __init__(self, weights: Weights, world: World) -> None:
         self._weights, self._world = weights, world

@@ -35,7 +35,10 @@ def coverage_penalty(weights_BTS: Tensor, valid_BT: Tensor) -> Tensor:
 
 
 def alignment_cross_entropy(weights_BTS: Tensor, links_BTS: Tensor) -> Tensor:
-    """Return the sum of -sum_j A_ij log alpha_ij over target pieces with links (Chen et al., 2016, eq. 7)."""
+    """Return -sum A_ij log alpha_ij over all target pieces i and source pieces j (Chen et al., 2016, eq. 7).
+
+    A is `links_BTS`, which is zero for target pieces without links, and alpha are the attention weights.
+    """
     tiny = torch.finfo(weights_BTS.dtype).tiny
     return -(links_BTS * weights_BTS.clamp(min=tiny).log()).sum()
 
@@ -48,7 +51,7 @@ class TranslationLoss:
     coverage_weight: float = 0.0
     alignment_weight: float = 0.0
     candidates: CandidateSampler | None = None
-    """Draws the pieces of the softmax; None is all pieces."""
+    """Draws the pieces over which the softmax of an update is computed; None takes all pieces."""
 
     def __call__(
         self, model: Seq2Seq, batch: Batch, noise: Noise | None = None, *, fixed_shapes: bool = False

@@ -25,7 +25,10 @@ class MetricsLog:
         self._writer: Any = None
 
     def truncate(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
-        """Remove the records after a step, and the records of that step with an event in `without`."""
+        """Remove the records after a step, and the records of that step with an event in `without`.
+
+        The TensorBoard log is opened again, to continue after this step.
+        """
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
             gone = {(event, keep_to_step) for event in without}

@@ -54,7 +54,7 @@ def _without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's moments by name, `optimizer.INDEX.MOMENT`."""
+    """Return the optimizer's moments and other state, by the name `optimizer.PARAMETER_INDEX.KEY`."""
     state = optimizer.state_dict()["state"]
     return {
         f"optimizer.{index}.{key}": torch.as_tensor(value)
@@ -64,7 +64,9 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load the moments that `optimizer_tensors` returned into the optimizer.
+    """Load the state that `optimizer_tensors` returned into the optimizer.
+
+    Names that do not start with `optimizer.` are ignored.
 
     Raises:
         ValueError: moments are missing or have another shape, which the fused optimizer would not check.

@@ -19,11 +19,12 @@ from nmt_cli.training.checkpoints import load_parameters, parameters_of
 
 SOURCE_VOCAB_PARAMETERS = ("source_embedding",)
 TARGET_VOCAB_PARAMETERS = ("target_embedding", "output_weight", "output_bias")
-"""Parameters with one row for each piece of a side; a tied embedding has the name of the source side."""
+"""Names of the parameters with one row for each target piece. An embedding that both sides share is named
+`source_embedding`."""
 
 
 class SharedPieceCounts(NamedTuple):
-    """Numbers of pieces of a child: those that it shares with its parent (`source`, `target`), and all of them
+    """Vocabulary sizes of a child model: pieces that it shares with its parent (`source`, `target`), and all its pieces
     (`num_source_pieces`, `num_target_pieces`)."""
 
     source: int
@@ -75,9 +76,9 @@ def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[l
 
 
 def _copy_rows(first: Tensor, parent: Tensor, child_rows: Sequence[int], parent_rows: Sequence[int]) -> Tensor:
-    """Return a copy of `first` (V, ...) with its rows `child_rows` from the rows `parent_rows` of `parent` (W, ...).
+    """Return a copy of `first` (V, ...) whose rows `child_rows` are the rows `parent_rows` of `parent` (W, ...).
 
-    If they do not fit, return `parent` itself, for `load_parameters` to refuse.
+    If rows differ in size or `parent` is not float32, return `parent` itself, for `load_parameters` to refuse.
     """
     if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32:
         return parent  # whose sizes are refused with the others

@@ -27,7 +27,7 @@ from nmt_cli.training.trials import Clock, time_alternately
 MAX_TRIAL_SECONDS = 0.7
 """Seconds after which no further round of trials begins."""
 MAX_TRIAL_OPERATIONS = 1e9
-"""Approximate most multiplications and additions of one trial; of a product that needs more, a part is timed."""
+"""Most multiplications and additions of one trial, roughly; only a part of a larger product is timed."""
 MAX_TRIAL_ROWS = 512
 """Most rows of a trial; more would not change how the precisions compare."""
 BF16_GAIN = 1.15
@@ -37,7 +37,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class MatmulShape(NamedTuple):
-    """Sizes of a product of rows with a matrix."""
+    """The sizes of a matrix product: rows (N, I) times a matrix (I, O)."""
 
     num_rows: int
     num_inputs: int
@@ -49,10 +49,10 @@ class MatmulShape(NamedTuple):
         return self.num_rows * self.num_inputs * self.num_outputs
 
     def limit_size(self) -> MatmulShape:
-        """Return the product, or a part of it that a trial of about `MAX_TRIAL_OPERATIONS` can afford.
+        """Return the shape to time: this one, or a part of it with about `MAX_TRIAL_OPERATIONS` operations.
 
-        The part has fewer outputs rather than few rows (at most `MAX_TRIAL_ROWS`): with few rows the processor waits
-        for memory, in fp32 twice as long.
+        The part has at most `MAX_TRIAL_ROWS` rows. If that is still too large, it has fewer outputs, not fewer rows:
+        with few rows the processor waits for memory, in fp32 twice as long.
         """
         num_rows = min(self.num_rows, MAX_TRIAL_ROWS)
         most = max(1, round(MAX_TRIAL_OPERATIONS / (6 * num_rows * self.num_inputs)))

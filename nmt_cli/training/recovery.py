@@ -25,10 +25,10 @@ from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.weights import Weights
 
 MAX_SKIPPED_IN_A_ROW = 10
-"""After this many updates in a row that were not finite, a training has diverged."""
+"""A training has diverged after this many updates in a row whose loss or gradient was not finite."""
 MAX_REWINDS = 5
 REWIND_FACTOR = 0.5
-"""Factor on the learning rate at each rewind."""
+"""Factor by which each rewind multiplies the learning rate."""
 
 
 class Recovery:
@@ -60,13 +60,13 @@ class Recovery:
         self._saved_is_validated = False
         """True if the checkpoint of `_saved_step` holds scores on the dev set. One that a signal caused has none."""
         self._passing_step: int | None = None
-        """Step of a checkpoint that is kept among the recent ones only until the next one is saved; None if there is
-        none."""
+        """Step of a checkpoint that only a signal or a former limit caused. It is among the recent ones until the next
+        is saved; None if there is no such checkpoint."""
 
     # Going back ---------------------------------------------------------------------------------------------------
 
     def restore(self) -> TrainingState:
-        """Restore the last checkpoint and return its state; if there is no checkpoint, return the first state.
+        """Restore the last checkpoint and return its state; without checkpoints, return the state of a new training.
 
         If the last checkpoint is damaged, the newest whole one is restored, with a warning.
 
@@ -220,7 +220,7 @@ class Recovery:
         return self.is_saved(step) and self._saved_is_validated
 
     def lacks_validation(self, step: int) -> bool:
-        """Return True if the checkpoint of a step has no scores on the dev set; the first process decides for all."""
+        """Return True if the last checkpoint is of this step and has no scores; the first process decides for all."""
         self._saved_is_validated, *_ = self._world.all_gather(self._saved_is_validated)
         return self.is_saved(step) and not self._saved_is_validated
 
@@ -255,7 +255,7 @@ class Recovery:
             self._checkpoints.write_index(replace(index, finish_reason=reason))
 
     def best_except(self, step: int) -> list[RankedCheckpoint]:
-        """Return the best checkpoints except the one of `step`, best first."""
+        """Return the checkpoints with the best early-stopping scores, best first, without the checkpoint of `step`."""
         metric = self._intervals.early_stopping_metric
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 

@@ -18,9 +18,9 @@ from nmt_cli.training.checkpoints import metric_sign
 ADDED_FIELDS = (
     "pool", "rewinds", "path", "text", "accumulate", "validated_step", "num_threads", "configuration",
 )  # fmt: skip
-"""Fields that the states of earlier versions lack."""
+"""Fields that states saved by earlier versions may lack; they get their default values."""
 REMOVED_FIELDS = ("graphs_failed", "best_step")
-"""Fields that only the states of earlier versions have."""
+"""Fields that only states saved by earlier versions have; they are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TrainingState:
     best_value: float | None = None
     """Best value of the early-stopping metric so far."""
     stalled: int = 0
-    """Validations since the best one."""
+    """Number of validations since the one with the best value; `patience` counts them."""
     rate_factor: float = 1.0
     """Factor on the learning rate, from the plateau schedule and from rewinds."""
     plateau_stalled: int = 0
@@ -49,7 +49,7 @@ class TrainingState:
     target_tokens: int = 0
     """Target pieces of all updates so far, with </s>."""
     seconds: float = 0.0
-    """Seconds of training, also before the last resumption."""
+    """Seconds of training so far, including those before the last resumption."""
     precision: str = "fp32"
     """The precision with which the run began and continues, `fp32` or `bf16`."""
     path: str = native.PLAIN
@@ -58,16 +58,16 @@ class TrainingState:
     rewinds: int = 0
     """Number of rewinds: the training diverged and went back to a checkpoint."""
     text: str = ""
-    """Digests of the files on which the training depends."""
+    """Digests of the content of all files on which the training depends, separated by spaces."""
     accumulate: int = 0
-    """Micro-batches of an update: as configured, or more after memory ran out; 0 where an earlier version did not keep
-    it."""
+    """Number of micro-batches of an update: as configured, or more after memory ran out; 0 where an earlier version did
+    not keep it."""
     validated_step: int = 0
     """The update of the last validation that `after_validation` has counted."""
     num_threads: int = 0
     """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
     configuration: str = ""
-    """JSON of the values that the run keeps to its end; empty where an earlier version did not keep them."""
+    """JSON of the configuration values that may not change during the run; empty in states of earlier versions."""
 
     @classmethod
     def first(
@@ -161,10 +161,10 @@ class StoppingCriteria:
     """The criteria that end a training as soon as one of them is met; None is no limit."""
 
     max_steps: int | None
-    """Number of updates."""
+    """Number of updates after which training ends."""
     max_epochs: int | None
     patience: int | None
-    """Validations in a row without a better value of the early-stopping metric."""
+    """Validations in a row without a better value of the early-stopping metric after which training ends."""
 
     def progress(self, state: TrainingState) -> float:
         """Return the fraction of the training that is done, in [0, 1], by updates or by epochs, whichever is more."""
@@ -173,7 +173,7 @@ class StoppingCriteria:
         return min(1.0, max(by_step, by_epoch))
 
     def stop_reason(self, state: TrainingState) -> str | None:
-        """Return the reason why training ends at this state, or None."""
+        """Return the reason why training ends at this state, or None if it continues."""
         if self.max_steps is not None and state.step >= self.max_steps:
             return f"max_steps {self.max_steps} reached"
         if self.max_epochs is not None and state.epoch >= self.max_epochs:

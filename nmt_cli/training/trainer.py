@@ -30,22 +30,22 @@ from nmt_cli.training.weights import Weights
 
 @dataclass(slots=True)
 class _Meter:
-    """Counts for the speed since the last line of the log, resumption or rewind, and values of the last update."""
+    """Target pieces and seconds since the last log line, resumption or rewind, and measurements of the last update."""
 
     num_tokens: int = 0
     seconds: float = 0.0
     grad_norm: float = 0.0
     """Norm of the gradient of the last update, before clipping."""
     loss: float = math.nan
-    """Loss of the last update."""
+    """Negative log-likelihood of the last update, in nats per target piece."""
 
     @property
     def speed(self) -> float:
-        """Target tokens a second, padding not counted."""
+        """Target pieces a second, padding not counted."""
         return self.num_tokens / max(self.seconds, 1e-9)
 
     def progress_text(self, state: TrainingState) -> str:
-        """Return loss and speed, as shown next to the progress bar."""
+        """Return the text next to the progress bar: nats per piece since the last log line, and pieces a second."""
         loss = state.logged_nll / state.logged_tokens if state.logged_tokens else math.nan
         return f"loss {loss:.3f}, {self.speed:,.0f} pieces/s"
 
@@ -67,8 +67,10 @@ class _Meter:
 
 
 class Phase(Enum):
-    """The phases of a training: UPDATING until a limit is reached, then ENDING, then FINISHED; from the first two to
-    DIVERGED, and from there back to a checkpoint."""
+    """The phases of a training: UPDATING until a limit is reached, then ENDING, then FINISHED.
+
+    UPDATING and ENDING may lead to DIVERGED, which goes back to a checkpoint and there to UPDATING or ENDING.
+    """
 
     UPDATING = auto()
     ENDING = auto()
@@ -126,8 +128,8 @@ class Trainer:
         Raises:
             Interrupted: a signal or the deadline came; a checkpoint of the last update was written, if its loss is
                 finite.
-            DivergenceError: ten updates in a row were not finite, or the loss is not finite at the end, and there is no
-                way back to a checkpoint, or none is wanted.
+            DivergenceError: ten updates in a row were not finite, or the loss is not finite at the end, and the run
+                does not rewind, has no checkpoint, or was rewound too often.
         """
         total, self._signals.deadline = self._expected_steps(), deadline
         self._began, self._begun, self._contention = time.monotonic(), self.state, contention
@@ -264,8 +266,10 @@ class Trainer:
             self._interrupt()
 
     def _seconds_left(self) -> float:
-        """Return the estimated seconds to the end, from the speed of this process alone: another machine may have begun
-        the run."""
+        """Return the estimated seconds to the end; infinity before this process has made progress.
+
+        Only the speed of this process counts, because another machine may have begun the run.
+        """
         progress, before = self._stopping.progress(self.state), self._stopping.progress(self._begun)
         seconds = self.state.seconds - self._begun.seconds
         return seconds * (1.0 - progress) / (progress - before) if progress > before else math.inf

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 MIN_ROUNDS, MAX_ROUNDS = 3, 9
 PATIENCE = 4
-"""Most time that the trials may take on a busy machine, as a multiple of the time that is meant for them."""
+"""Longest that trials may take on a busy machine, as a multiple of the `seconds` of `time_alternately`."""
 Way = TypeVar("Way")
 Clock = Callable[[], float]
 
@@ -21,11 +21,12 @@ Clock = Callable[[], float]
 def time_alternately(
     ways: Mapping[Way, Callable[[], object]], *, seconds: float, clock: Clock = time.perf_counter
 ) -> dict[Way, list[float]]:
-    """Return the seconds of each trial of each way, in the order of the trials.
+    """Return, for each function in `ways`, the seconds that each of its trials took, in the order of the trials.
 
     A round tries each way once, and every second round goes backwards, so that no way always follows the same other
     way. A first round is not counted, because caches are empty then. No new round begins after `seconds`, or, as long
-    as there were fewer than `MIN_ROUNDS`, after `PATIENCE` times as long. At least one round is counted.
+    as there were fewer than `MIN_ROUNDS`, after `PATIENCE` times as long. At least one round is counted, and at most
+    `MAX_ROUNDS`.
     """
     times: dict[Way, list[float]] = {way: [] for way in ways}
     start = clock()

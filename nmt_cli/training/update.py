@@ -37,13 +37,13 @@ class Objective(nn.Module):
 
 
 class MicroBatch(NamedTuple):
-    """A part of an update's batch, with everything except the weights on which the gradient of this part depends."""
+    """A part of an update's batch, with everything on which its gradient depends except the model's weights."""
 
     batch: Batch
     num_tokens: int
     """Target pieces of the whole update, by which the loss is divided."""
     seed: int
-    """Seed of the noise."""
+    """Seed of the dropout masks and of the other random choices of the forward pass."""
     bf16: bool = False
     weight: float = 1.0
     """Factor on the loss: 0 in a process that has no pairs of this batch, else 1."""
@@ -83,13 +83,13 @@ class LocalBatch(NamedTuple):
     """The local part of a batch: the pairs of this process, in the order of the batch."""
 
     sampled: SampledBatch
-    """The batch of all processes, as pair numbers."""
+    """The batch of all processes, as indices of sentence pairs in the training data."""
     batch: Batch
     """The pairs of this process, on the device."""
     num_tokens: float
-    """Target pieces, padding not counted."""
+    """Target pieces of these pairs, padding not counted."""
     num_padded: float
-    """Target pieces with padding."""
+    """Target positions of these pairs: pieces and padding."""
     weight: float
     """Factor on the loss: 0 in a process that has no pairs of this batch, else 1."""
 

@@ -59,7 +59,7 @@ class _LocalResult(NamedTuple):
     """Translations of its sentences; None where the model's predictions are not finite."""
     num_empty: int = 0
     num_repeated: int = 0
-    """Translations that were cut where the model repeated the same words."""
+    """Number of its translations that were cut where the model repeated the same words."""
 
 
 class Validator:

@@ -18,29 +18,29 @@ from numpy.typing import NDArray
 NUM_ITERATIONS = 6
 """Iterations of expectation maximisation; Och & Ney (2003) make five."""
 MIN_COUNT = 2
-"""Least number of different pairs of lines in which a unit must occur with its translation."""
+"""Least number of different pairs of lines in which a pair of words or phrases must occur."""
 MAX_WORDS = 50
-"""Most words of a line that is read; the word links of longer lines are seldom right."""
+"""Most words of a line that is read, on either side; the word links of longer lines are seldom right."""
 MAX_UNIT_WORDS = 3
-"""Most words on the longer side of a unit and its translation; the other side has one word."""
+"""Most words on the longer side of a word or phrase and its translation; the other side is a single word."""
 MAX_LINKS = 10_000_000
 """Most possible word links in all lines that are read; they need about 700 MB of memory. A pair of lines of seven words
 each has 56."""
 NULL_INDEX = -1
-"""Index that stands for the source word of a target word that translates no source word."""
+"""Index of the source word for a target word that translates no source word."""
 Words = tuple[str, ...]
 WordIds = NDArray[Any]
 
 
 class WordPair(NamedTuple):
-    """A unit and its translation."""
+    """A word or short phrase and its translation; at least one of the two is a single word."""
 
     source: Words
     target: Words
 
 
 def learn_word_pairs(lines: Iterable[tuple[Words, Words]]) -> list[WordPair]:
-    """Return units of the source with their translations, the pairs that occur in most lines first.
+    """Return source words and phrases with their translations, the pairs that occur in most lines first.
 
     Args:
         lines: the words of the source and of the target of each pair of lines. Equal pairs count once. Reading stops
@@ -78,11 +78,10 @@ def _usable_lines(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words,
 
 
 def _viterbi_alignments(sources: Sequence[Words], targets: Sequence[Words]) -> list[list[int]]:
-    """Return, for each target word of each line, the index of the source word that it most likely translates, or
-    `NULL_INDEX`.
+    """Return the most likely source word of each target word: a list of source indices for each line.
 
-    The arrays hold the possible links of all lines, target word by target word. The first link of each target word is
-    to the empty word.
+    It is `NULL_INDEX` for a target word that translates none. The arrays hold the possible links of all lines, target
+    word by target word. The first link of each target word is to the empty word.
     """
     source_ids, target_ids = _word_ids(sources, first=1), _word_ids(targets, first=0)
     num_targets = 1 + max(int(ids.max()) for ids in target_ids)
@@ -117,8 +116,9 @@ def _word_ids(lines: Sequence[Words], *, first: int) -> list[WordIds]:
 def _units(
     source: Words, target: Words, source_of: Sequence[int], target_of: Sequence[int]
 ) -> Iterator[tuple[Words, Words]]:
-    """Yield the units of a pair of lines.
+    """Yield the source words and the target words of each unit of a pair of lines.
 
+    `source_of` has the index of the linked source word for each target word, `target_of` the reverse, or `NULL_INDEX`.
     Words that a link of either direction joins belong to one unit. A unit is yielded if both directions agree on one of
     its links, one side has a single word, and the other side has at most `MAX_UNIT_WORDS` words without a gap.
     """

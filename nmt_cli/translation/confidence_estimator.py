@@ -46,7 +46,7 @@ class ConfidenceEstimator:
     """Computes features of the words of translations, and turns them into the probability that a word is correct."""
 
     calibration: Calibration | None = None
-    """None: translations keep their features, to which a calibration can be fitted."""
+    """Turns features into probabilities. If None, translations keep their features, to which one can be fitted."""
 
     def measure(self, models: TrainedModels, parts: Iterable[PartTranslations], batch_tokens: int) -> Iterator[None]:
         """Put features into all translations of `parts` that have none, and yield after each batch.
@@ -79,7 +79,8 @@ class ConfidenceEstimator:
     def with_confidence(self, translation: Translation) -> Translation:
         """Return the translation of a line with confidence in [0, 1] in place of features, if there is a calibration.
 
-        A line that the model did not translate has confidence 1: its translation is empty, or the given prefix.
+        Without a calibration, it is returned unchanged. A line that the model did not translate has confidence 1: its
+        translation is empty, or the given prefix.
         """
         if self.calibration is None:
             return translation
@@ -95,7 +96,7 @@ class ConfidenceEstimator:
 
 
 def _batches(waiting: Iterable[_PendingTranslation], batch_tokens: int) -> Iterator[list[_PendingTranslation]]:
-    """Yield translations sorted by size in batches of one source width and at most `batch_tokens` positions."""
+    """Yield batches of translations, which come sorted by size: one source width, at most `batch_tokens` positions."""
     batch: list[_PendingTranslation] = []
     for one in waiting:
         positions, length = one.size

@@ -13,7 +13,7 @@ from nmt_cli.system.console import format_count, warn
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines and pieces for the report at the end."""
+    """Numbers of translated lines and pieces, and of unusual lines, for the report at the end."""
 
     lines: int = 0
     blank: int = 0
@@ -30,7 +30,7 @@ class Counts:
     target_pieces: int = 0
 
     def add(self, other: Counts) -> None:
-        """Add the counts of another translator."""
+        """Add the counts of another translator to these."""
         for name in self.__dataclass_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

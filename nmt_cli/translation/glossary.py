@@ -43,16 +43,16 @@ class Glossary:
     _exact: dict[str, Entry] = field(default_factory=dict)
     _folded: dict[str, Entry] = field(default_factory=dict)
     _lengths: dict[str, list[int]] = field(default_factory=dict)
-    """For each first character, the lengths of the folded terms that begin with it, longest first."""
+    """For each first character, the lengths of the folded terms (`_FoldedText`) that begin with it, longest first."""
     _terms: frozenset[str] = frozenset()
-    """The folded terms."""
+    """The terms of all entries, folded (see `_FoldedText`)."""
 
     @classmethod
     def of(cls, name: str, entries: Sequence[Entry]) -> Glossary:
-        """Return the glossary of some entries.
+        """Return a glossary with the given entries; `name` names its file in messages.
 
         Raises:
-            InputError: two entries contradict each other.
+            InputError: two entries have different translations of the same term.
         """
         exact: dict[str, Entry] = {}
         folded: dict[str, Entry] = {}
@@ -97,7 +97,10 @@ class Glossary:
         return cls.of(name, [entry for entry in found if entry is not None])
 
     def matches(self, text: str) -> list[TermMatch]:
-        """Return the terms in a text, from left to right, without overlap; of several at one place, the longest."""
+        """Return the glossary's terms in a text, from left to right and without overlap.
+
+        Of several terms that begin at one place, the longest is taken.
+        """
         folded = _folded(text)
         found: list[TermMatch] = []
         place = 0
@@ -183,7 +186,11 @@ def is_word_character(character: str) -> bool:
 
 
 def _entry(name: str, number: int, line: bytes) -> Entry | None:
-    """Return the entry of a line; None for a blank line and a comment."""
+    """Return the entry of a line; None for a blank line and a comment.
+
+    Raises:
+        InputError: the line is wrong (`name` and `number` are named).
+    """
     where = f"{name}:{number}"
     text, is_valid = decode_line(line.removesuffix(b"\r"))
     if not is_valid:

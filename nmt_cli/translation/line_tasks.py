@@ -29,8 +29,8 @@ MIN_CHUNK_LINES = 16
 CHUNKS_PER_WORKER = 3
 """Chunks under way for each worker: one that it translates, one to begin next, and one to share out at the end."""
 MAX_PREFETCHED_BYTES = 32_000_000
-"""Bytes of lines, read and not yet written, from which no further window is read, as behind a slow line. Two windows
-may always be under way."""
+"""Bytes of lines that are read but not yet written, at which reading pauses, as behind a slow line. Two windows may
+always be under way."""
 LINE_OVERHEAD_BYTES = 64
 """Bytes of memory that a line takes in addition to its text, or a little less."""
 OutputFormatter = Callable[[int, "TranslatedLine"], Any]
@@ -38,7 +38,7 @@ OutputFormatter = Callable[[int, "TranslatedLine"], Any]
 
 
 class LineTask(NamedTuple):
-    """Lines to translate in one go."""
+    """Lines that a worker translates as one task."""
 
     lines: tuple[bytes, ...]
     numbers: tuple[int, ...]
@@ -172,7 +172,7 @@ class _SubmittedWindow(NamedTuple):
     """A window whose chunks were handed to the pool."""
 
     order: list[int]
-    """Index in the window of each line, in the order of the chunks."""
+    """For each line, in the order of the chunks, its index in the window."""
     tickets: list[Ticket]
     num_bytes: int
 

@@ -24,9 +24,9 @@ from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.results import Part, PartTranslation
 
 SEGMENT_BATCH_LENGTH = 4_000_000
-"""Characters whose pieces are held in memory at once."""
+"""Characters at which a batch of segments ends. The pieces of one batch are in memory at once."""
 PIECE_PAIRS_PER_WORD_PAIR = 8
-"""There may be this many times more attention weights between pieces than between words. Most texts have fewer."""
+"""Limit on a line's attention weights between pieces, as a multiple of that between words. Most texts have fewer."""
 CONTINUATION_BYTE = re.compile("<0x[89AB][0-9A-F]>")
 """A piece that is a byte of a character, and not its first."""
 PartTranslations = tuple[Part, list[PartTranslation]]
@@ -39,11 +39,11 @@ class Segment(NamedTuple):
     line: int
     text: str
     begin: int
-    """Place of its first character in the line."""
+    """Index of the segment's first character in the line."""
 
 
 def segment_batches(texts: Sequence[str]) -> Iterator[list[Segment]]:
-    """Yield the segments of all lines that have text, in order, as many at a time as are held in memory."""
+    """Yield the segments of all lines with text, in order, in lists that end at `SEGMENT_BATCH_LENGTH` characters."""
     segments: list[Segment] = []
     length = 0
     for line, text in enumerate(texts):
@@ -63,7 +63,8 @@ def segment_batches(texts: Sequence[str]) -> Iterator[list[Segment]]:
 
 
 def _end_of_segment(text: str, start: int) -> int:
-    """Return the end of a segment: the last space in the second half of its greatest length, else that length."""
+    """Return the index at which a segment ends: that of the last space in the second half of its greatest length, else
+    the end of that length."""
     end = start + SEGMENT_LENGTH
     if end >= len(text):
         return len(text)
@@ -112,8 +113,10 @@ def parts_of(
 
 
 def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
-    """Return the ends of a long line's parts, each of at most `limit` pieces: the beginning of a word where there is
-    one in the last half of the part, else the beginning of a character."""
+    """Return the index of the piece after each part of a long line; a part has at most `limit` pieces.
+
+    A part ends where a word begins, if one begins in its last half, else where a character begins.
+    """
     cuts, start = [], 0
     while len(ids) - start > limit:
         half, end = start + limit // 2 + 1, start + limit
@@ -129,7 +132,7 @@ def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: boo
     """Return the translations of a line, joined from those of its parts: the best of each part, then the second best of
     each, and so on; a part with fewer repeats its last.
 
-    They translate the line as it is read. A line without parts has one translation, which is empty or its prefix.
+    They translate `line.text`, the text for the model. A line without parts has one translation: its prefix, or "".
     """
     begun = len(line.prefix)
     if not parts:
@@ -207,7 +210,7 @@ class PartsOfLine:
         self._found.append(found)
 
     def in_order(self) -> list[PartTranslations]:
-        """Return all parts, from left to right."""
+        """Return all parts with their translations, from left to right."""
         return sorted(self._found, key=lambda found: found[0].part)
 
     def fits(self) -> bool:
@@ -222,7 +225,7 @@ class PartsOfLine:
 
     @cached_property
     def _source_words(self) -> tuple[list[int], list[int]]:
-        """Places in the line as it is read at which its words begin, and at which they end."""
+        """Indices in `Line.text`, the text for the model, at which its words begin, and at which they end."""
         words = word_spans(self._line.text)
         return [begin for begin, _ in words], [end for _, end in words]
 

@@ -94,7 +94,7 @@ class Ticket:
         return self._future.result(timeout)
 
     def cancel(self) -> None:
-        """Cancel the task: it is left out, or its result is discarded. Any thread may call this, at any time."""
+        """Cancel the task: it is not begun, or its result is discarded. Any thread may call this, at any time."""
         self._pool._post(Message("cancel", self.number))
 
     def on_settled(self, call: Callable[[Ticket], None]) -> None:
@@ -116,18 +116,18 @@ class _PoolWorker:
     worker: Worker
     assigned: dict[int, Ticket] = field(default_factory=dict)
     is_ready: bool = False
-    """True once it has loaded what it needs, which takes a while on another machine."""
+    """True once the worker has reported that it is ready; it gets no task before that."""
     has_begun: bool = False
-    """True once it has begun any task."""
+    """True once the worker has begun any task."""
     has_finished_task: bool = False
-    """True once it has done any task."""
+    """True once the worker has finished any task."""
     is_alone: bool = False
-    """True if it gets no other task until it has done the one that it has."""
+    """True if the worker gets no other task until it has finished the one that it has."""
     state_queries: set[int] = field(default_factory=set)
-    """Numbers of the questions about its state that it has not answered."""
+    """Numbers of the questions about the worker's state that it has not answered yet."""
 
     def num_tasks(self, priority: int) -> int:
-        """Return how many tasks of a priority it has."""
+        """Return the number of tasks with this priority that the worker has."""
         return sum(ticket.priority == priority for ticket in self.assigned.values())
 
 
@@ -140,7 +140,7 @@ class _Split:
 
 
 class Pool:
-    """Workers of one kind; one that dies is replaced."""
+    """Workers, in processes or threads, that do the tasks of one queue; a worker that dies is replaced."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Pool:
         self._resume_at = 0.0
         """Monotonic time in seconds before which no worker is started."""
         self._starting = threading.Lock()
-        """Is held while workers are started."""
+        """Lock that is held while workers are started."""
         self._is_ending = self._has_ended = False
         self._fatal: NmtError | None = None
         self._now = monotonic()
@@ -209,12 +209,12 @@ class Pool:
         return ticket
 
     def limit_workers(self, most: int) -> None:
-        """Start no further worker while there are at least `most`. Returns when no start is under way."""
+        """Set the largest number of workers, after any start that is under way. Workers beyond it are not ended."""
         with self._starting:
             self._num_workers = most
 
     def status(self) -> Status:
-        """Return how many workers and tasks there are."""
+        """Return the present numbers of workers, tasks, deaths and failures."""
         waiting = sum(map(len, list(self._queues.values()))) + len(self._suspects)
         assigned = sum(len(member.assigned) for member in list(self._members.values()))
         return Status(len(self._members), waiting, assigned, self._deaths, self._failures)
@@ -331,7 +331,11 @@ class Pool:
         self._settle(number, error=TaskCancelled())
 
     def _start_workers(self) -> None:
-        """Start the workers that are missing, if there is something to do."""
+        """Start workers until each unsettled task has one or the limit is reached; none during a delay after a failure.
+
+        Raises:
+            NmtError: no worker can be started, and there is none.
+        """
         with self._starting:
             while len(self._members) < min(self._num_workers, len(self._tickets)) and self._now >= self._resume_at:
                 if self._members and 0 < self._launcher.max_workers <= len(self._members):
@@ -393,7 +397,7 @@ class Pool:
             self._handle(member, message)
 
     def _handle(self, member: _PoolWorker, message: Message) -> None:
-        """Take a message of a worker."""
+        """Process a message that a worker has sent."""
         match message.kind:
             case "ready":
                 member.is_ready = True
@@ -448,7 +452,7 @@ class Pool:
             self._schedule_probe(self._probe)
 
     def _schedule_probe(self, probe: Task) -> None:
-        """Queue the probe for the next worker, which does it before any other task."""
+        """Queue the probe (see `__init__`) for the next worker, which does it before any other task."""
         if self._probe_ticket is None or self._probe_ticket.is_settled:
             self._probe_ticket = Ticket(next(self._numbers), probe, 0, self)
             self._tickets[self._probe_ticket.number] = self._probe_ticket

@@ -17,7 +17,7 @@ from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.ops.matmul import Linear, LinearMap, can_pack, has_onednn, linear, pack_weight, packed_linear
 
 MIN_MATRIX_SIDE = 64
-"""Matrices with a side below this gain nothing."""
+"""Least number of rows and of columns at which a matrix is worth converting; smaller ones gain nothing."""
 MAX_EXACT_PRODUCTS = 2**24 // 127**2
 """Number of products of two int8 numbers whose sum float32 always holds exactly, in any order of addition."""
 
@@ -134,7 +134,7 @@ class Int8Product:
 
 
 class _DirectionProducts:
-    """x W of several directions, each with its own product."""
+    """x W for inputs (directions, rows, features) of a recurrent layer, with another matrix W for each direction."""
 
     def __init__(self, products: list[LinearMap]) -> None:
         self._products = products
@@ -154,7 +154,7 @@ def is_large(weight: Tensor) -> bool:
 def convert_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """Return the model, changed in place for translation: its products in fp32, bf16 or int8, the rest as it is.
 
-    fp32 changes no result: on a CPU it takes less time, and memory for a copy of the matrices.
+    fp32 changes no result. On a CPU its products are faster, but need memory for a copy of the matrices.
     """
     if precision == "fp32" and not can_pack(model.output_weight):
         return model
@@ -176,7 +176,7 @@ def convert_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
 
 def rounded_rows(table_VE: Tensor) -> Tensor:
-    """Return a table whose rows are int8 numbers times a scale.
+    """Return an embedding table with each row rounded to int8 numbers times a scale of the row.
 
     Products that take an embedding as input do not change, because they round their inputs in this way. Only the
     lexical model, which adds embeddings as they are, does. So an exported copy of the model needs only the int8 numbers

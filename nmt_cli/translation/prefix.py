@@ -33,7 +33,7 @@ class Prefix:
     rest: bytes
     """Bytes that the search spells anew after `head`, with "▁" for a blank."""
     automaton: tuple[dict[int, int], ...]
-    """See `Constraints.automaton`."""
+    """Pieces that may follow `head`: they spell `rest`, or begin a word after a blank (see `Constraints.automaton`)."""
 
     @property
     def constraints(self) -> Constraints:
@@ -93,7 +93,7 @@ class PieceIndex:
     def automaton(self, rest: bytes) -> tuple[dict[int, int], ...]:
         """Return the automaton of all pieces that together spell `rest` or begin with it (see `Constraints.automaton`).
 
-        State i, from 0, is that after the first i bytes of `rest`. A character that has a piece of its own is not spelt
+        State i is reached after the first i bytes of `rest`. A character that has a piece of its own is not spelt
         by pieces of single bytes.
         """
         return tuple(self._transitions(rest, place) for place in range(len(rest)))
@@ -124,14 +124,14 @@ class PieceIndex:
             yield id_
 
     def after_blank(self) -> dict[int, int]:
-        """Return the pieces that may follow white space: those that begin a word, and </s>."""
+        """Return the pieces that may follow white space (those that begin a word, and </s>), each with `ACCEPTING`."""
         if not self._after_blank:
             self._after_blank = dict.fromkeys((*self._beginning_with(BLANK), EOS), ACCEPTING)
         return self._after_blank
 
 
 def prefix_of(text: str, index: PieceIndex) -> Prefix:
-    """Return the `Prefix` of a text. A text without pieces, as where a tag was taken out, does not bind the search."""
+    """Return the `Prefix` of a text. A text without pieces, such as a removed tag, does not constrain the search."""
     found, own = index.tokenizer.encode_spans(text)
     ids, spans = tuple(found), tuple(own)
     if text[-1:].isspace():
@@ -164,7 +164,7 @@ def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
 
 
 def _is_inside(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
-    """Return whether a piece is a byte of a character that an earlier piece begins."""
+    """Return whether piece `place` is a byte of a character that an earlier piece begins."""
     spelling = index.spellings[ids[place]] or b""
     return len(spelling) == 1 and spelling[0] & 0xC0 == 0x80
 

@@ -65,7 +65,7 @@ def is_endless(ids: Sequence[int], part: Part, tokenizers: tuple[Tokenizer, Toke
 def _without_repetition(
     hypothesis: Hypothesis, part: Part, tokenizers: tuple[Tokenizer, Tokenizer], max_copies: int
 ) -> Hypothesis:
-    """Do the work of `without_repetition`, for runs of more than `max_copies` copies."""
+    """Return the result of `without_repetition`, in which a run has more than `max_copies` copies."""
     cut, start = hypothesis, 0
     while _may_repeat(cut.ids):
         text, spans = tokenizers[1].decode_spans(cut.ids)

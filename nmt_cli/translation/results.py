@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 WordSpan = tuple[int, int]
-"""The number of the first of some words, and of the word after the last."""
+"""Index (from 0) of the first of some consecutive words of a text, and of the word after the last."""
 
 
 class PartConstraint(NamedTuple):
     """A constraint on the translation of a part, in pieces."""
 
     constraint: Constraint
-    """The constraint, whose characters are those of the line as it is read."""
+    """The constraint, whose positions are characters of `Line.text`, the text for the model."""
     term: Term
     """Positions of the source term in the part, and the pieces of its translations."""
 
@@ -45,11 +45,11 @@ class TermUse:
 
     term: str
     source: WordSpan
-    """The place of its words in the line."""
+    """Indices of the term's words in the line."""
     translation: str | None = None
-    """The words that translate it, or None where there are none."""
+    """The words that translate the term; None if there are none."""
     target: WordSpan | None = None
-    """The place of these words in the translation; None where there are none."""
+    """Indices of these words in the translation; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Part:
     """The number of this part in its line, from 0."""
     ids: tuple[int, ...]
     spans: tuple[Span, ...] = ()
-    """The characters of each piece in the line as it is read; empty if they are not needed."""
+    """The characters of each piece in `Line.text`, the text for the model; empty if they are not needed."""
     needs_weights: bool = False
     """True if its translations need attention weights."""
     prefix: Prefix | None = None
@@ -78,11 +78,11 @@ class Part:
     num_tags: int = 0
     """Number of language tags at the beginning of `ids`. They have no characters, so `spans` lacks them."""
     piece_words: tuple[int, ...] = ()
-    """The number of each piece's word, for `Constraints.words`; empty if there are no terms."""
+    """The index of each piece's word, from 0 (see `Constraints.piece_words`); empty if there are no terms."""
 
     @property
     def constraints(self) -> Constraints | None:
-        """The constraints on its translation, or None."""
+        """The constraints that the search of this part must meet; None if there is neither a prefix nor a term."""
         terms = tuple(found.term for found in self.terms)
         if self.prefix is None and not terms:
             return None
@@ -104,7 +104,7 @@ class PartTranslation:
     alignment: Alignment | None = None
     """Attention between these pieces and those of the part; None where it is not needed."""
     terms: tuple[tuple[Constraint, Span | None], ...] = ()
-    """The constraints of the part, each with the characters of the text that meet it, or None."""
+    """The constraints of the part, each with the characters of the text that meet it; None if none do."""
     features: FloatArray | None = None
     """Features of the words (words, features), from which confidence follows; None where they are not measured."""
     repeated: bool = False
@@ -132,9 +132,9 @@ class Translation:
     word_confidence: tuple[float, ...] | None = None
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
     confidence: float | None = None
-    """Probability that the whole text is correct."""
+    """Probability that the whole text is correct; None where it was not asked for."""
     alignment: Alignment | None = None
-    """The attention between pieces, by which documents find the places of their tags."""
+    """Attention between pieces, by which documents find the places of their tags; None where it was not asked for."""
     repeated: bool = False
     """True if the model repeated the same words without end, and the text has been cut there."""
 
@@ -198,7 +198,7 @@ def _term_use(
 
 
 def _words_at(words: Sequence[Span], span: Span) -> WordSpan:
-    """Return the place of the words of a text that the characters of `span` touch."""
+    """Return the indices of the words that the characters of `span` touch, given the span of each word of a text."""
     return bisect_right(words, span[0], key=_begin) - 1, bisect_left(words, span[1], key=_begin)
 
 

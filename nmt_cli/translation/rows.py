@@ -1,4 +1,6 @@
-"""The rows of a search: the memory and state of each in every model, and the scores of its next piece.
+"""The rows (partial hypotheses) of a search, and the scores of their next pieces.
+
+In every model a row has a memory (the encoded source) and a state of the decoder.
 
 Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may
 generate, W pieces that a row may generate, R readout.
@@ -48,7 +50,7 @@ class RowVocabulary(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The memory and state of every row in every model, padding rows included."""
+    """The memory (encoded source) and decoder state of every row in every model, padding rows included."""
 
     num_rows: int
     """Number of rows without the padding rows."""

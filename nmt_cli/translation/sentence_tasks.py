@@ -44,13 +44,13 @@ class Capabilities(NamedTuple):
     """Properties of a model on which the fields of an answer depend."""
 
     alignment: bool
-    """True if it has attention, so that words can be aligned."""
+    """True if the model has attention, so that words can be aligned."""
     confidence: bool
-    """True if it has a calibration, so that it has confidence."""
+    """True if the model has a calibration, so that the confidence of its translations is known."""
 
 
 class SearchStatistics(NamedTuple):
-    """Work of one worker in a direction since its last result in that direction."""
+    """Work of one worker in a translation direction since its last result in that direction."""
 
     sentences: int = 0
     batches: int = 0
@@ -59,7 +59,7 @@ class SearchStatistics(NamedTuple):
 
 
 class SentenceResult(NamedTuple):
-    """The result of a task."""
+    """The result of a `SentenceTask`: its translations, properties of the model, and the work of the worker."""
 
     translated: list[TranslatedLine]
     capabilities: Capabilities
@@ -68,10 +68,10 @@ class SentenceResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SentenceTask:
-    """Sentences to translate."""
+    """Some sentences of a request, for a worker to translate, with the options of the request."""
 
     direction: int
-    """Index of the direction among those that the workers know."""
+    """Index of the translation direction (language pair) among those that the workers know."""
     sentences: tuple[str, ...]
     options: RequestOptions = RequestOptions()
     size: int = 0
@@ -102,7 +102,7 @@ def size_of(num_sentences: int) -> int:
 
 
 def tasks_of(direction: int, sentences: Sequence[str], options: RequestOptions, workers: int) -> list[SentenceTask]:
-    """Return the tasks of a request, each with sentences of like length."""
+    """Return the tasks of a request: one task in class 0, else several, each with sentences of like length."""
     size, places = size_of(len(sentences)), tuple(range(len(sentences)))
     step = len(sentences) or 1
     if size:

@@ -40,11 +40,11 @@ CONDITION_OPTIONS = {
     "seed": "--seed", "shortlist": "--shortlist", "precision": "--precision", "device": "--device",
     "threads": "--threads", "part_lines": "--part-lines", "field": "--field", "output_field": "--output-field",
 }  # fmt: skip
-"""The command-line option or the configuration key of each condition of a bulk translation, for messages."""
+"""The command-line option or configuration key of each setting that a resumed translation must share, for messages."""
 HASHED_CONDITIONS = ("model", "shortlist")
-"""Conditions whose values are hashes, which messages leave out."""
+"""Settings in `CONDITION_OPTIONS` whose values are hashes, which messages leave out."""
 DERIVED_CONDITIONS = ("with_alignment",)
-"""Conditions that follow from others; messages name them only if no other condition differs."""
+"""Settings that follow from other settings; messages name them only if no other setting differs."""
 
 
 # Shards and their parts --------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class Shard:
     modified: int
     """Time of the last change of the file, in nanoseconds since 1970."""
     part_lines: tuple[int, ...]
-    """Lines in each part."""
+    """Number of lines in each part, in order."""
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ def cut_into_parts(lines: Iterable[bytes], part_lines: int) -> Iterator[list[byt
 
 
 def scan_shard(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
-    """Read an input once before anything is translated, to count the lines of its parts and check each line.
+    """Return the shard of an input, which is read once to count the lines of its parts and to check each line.
 
     Raises:
         InputError: the input cannot be read, or a line does not have the format (file and line are named).
@@ -195,12 +195,12 @@ class BulkTranslation:
 
     @property
     def num_parts(self) -> int:
-        """Parts that are still to be done."""
+        """Number of parts that are still to be translated."""
         return sum(map(len, self._missing.values()))
 
     @property
     def num_lines(self) -> int:
-        """Lines that are still to be done."""
+        """Number of lines that are still to be translated."""
         return sum(s.part_lines[number] for s in self.shards for number in self._missing.get(s.name, ()))
 
     def parts(self) -> Iterator[Part]:
@@ -336,7 +336,7 @@ def _option(name: str, before: Any) -> str:
 
 
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
-    """Return the shards that were begun here; none if there is no record.
+    """Return the shards in the record of a bulk translation, by name; none if the file does not exist.
 
     Raises:
         InputError: the record is damaged, has another version of the format, or was made under other conditions.

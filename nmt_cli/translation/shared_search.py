@@ -28,12 +28,12 @@ from nmt_cli.translation.terms import TermEncoder
 from nmt_cli.translation.translator import PartGenerator, Translator
 
 MIN_WIDTH = 64
-"""Most source positions, padding included, in the search of the shortest sentences of small requests. Most sentences
-of small requests share this search."""
+"""Source positions, padding included, up to which all sentences of small requests share one search. Longer ones have
+searches of up to 2, 4, 8 times as many positions, and so on."""
 MAX_SEARCHES = 4
 """Most searches that take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
-"""Most steps for which new sentences wait until they are half as many as those in the search: few rows are slow."""
+"""Most steps for which new sentences wait until they are half as many as those in the search, as few rows are slow."""
 MAX_SECONDS = 2.0
 """Seconds after which a search takes no more sentences if another task waits for its place."""
 MAX_WEIGHTS = 1_000_000
@@ -41,7 +41,7 @@ MAX_WEIGHTS = 1_000_000
 
 Beyond that it has only the links between words that were made from the weights."""
 MAX_GLOSSARIES = 8
-"""Number of glossaries whose terms are kept as pieces. All tasks of a request have the same glossary."""
+"""Most glossaries that are kept encoded in pieces for later tasks. All tasks of a request have the same glossary."""
 
 
 class SearchKind(NamedTuple):
@@ -60,7 +60,7 @@ class SearchKind(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A task and its progress."""
+    """A task that the worker has begun, and its progress."""
 
     number: int
     task: SentenceTask
@@ -84,9 +84,9 @@ class Turn:
     began: float
     steps: Generator[None] = field(init=False)
     members: dict[int, tuple[Job, Part]] = field(default_factory=dict)
-    """The sentences in it, by the `id` of their parts."""
+    """The sentences in it, as the task and the part of each, by `id(part)`."""
     steps_alone: int = 0
-    """Steps since new sentences entered last."""
+    """Number of times in a row that the search had room for new sentences and took none."""
 
     def jobs(self) -> set[Job]:
         """Return the tasks that have sentences in it."""
@@ -235,7 +235,7 @@ class SearchScheduler:
             self._close_all([turn for turn in self._active_turns if all(job.is_over for job in turn.jobs())])
 
     def _close_all(self, turns: Sequence[Turn]) -> None:
-        """End some searches now: they refer to themselves, so their memory would wait for the garbage collector."""
+        """End the given turns now: they refer to themselves, so their memory would wait for the garbage collector."""
         for turn in tuple(turns):
             turn.steps.close()
             self._active_turns.remove(turn)

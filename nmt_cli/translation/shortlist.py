@@ -25,7 +25,7 @@ from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_metadata, read_tensors, tensors_as_bytes
 
 MIN_LINK_SHARE = 0.05
-"""Share of a target piece's attention below which there is no link."""
+"""Least attention of a target piece to a source piece that counts as a link between them."""
 NO_PIECE = -1
 """Fills the rows of source pieces with fewer than K likely ones."""
 
@@ -38,9 +38,9 @@ class Candidates(NamedTuple):
     pieces_BW: Tensor
     """The pieces that each sentence may use, in ascending order, padded at the end."""
     columns_BW: Tensor
-    """Places of these pieces in `pieces_U`."""
+    """Index in `pieces_U` of each piece of `pieces_BW`."""
     valid_BW: Tensor
-    """False on padding."""
+    """False at the padding of `pieces_BW`."""
 
     @staticmethod
     def of(pieces_BW: Tensor, valid_BW: Tensor, vocab_size: int, multiple: int) -> Candidates:
@@ -153,8 +153,10 @@ class LinkCounts:
         return Shortlist(torch.from_numpy(common), torch.from_numpy(likely_VK))
 
     def link_coverage(self, shortlist: Shortlist) -> float:
-        """Return the share of the counted links that the shortlist allows, a lower bound: other source pieces may allow
-        more."""
+        """Return the share of the counted links, weighted by attention, that the shortlist allows.
+
+        It is a lower bound: another source piece of the sentence may allow the same target piece.
+        """
         sources, targets = np.divmod(self._links, self._sizes[1])
         likely_LK = shortlist.likely_VK.numpy()[sources]
         allowed = (likely_LK == targets[:, None]).any(axis=1) | np.isin(targets, shortlist.frequent_F.numpy())

@@ -27,7 +27,7 @@ from nmt_cli.translation.rows import PADDING_MULTIPLE, Rows, RowVocabulary, padd
 from nmt_cli.translation.shortlist import Candidates, Shortlist
 
 MAX_SCORED_PIECES = 1024
-"""Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
+"""Most pieces of given targets whose probabilities over the whole vocabulary are in memory at once."""
 MAX_FORCED_WEIGHTS = 2**22
 """Most attention weights, those of padding included, that a model computes at once for given targets."""
 
@@ -40,7 +40,7 @@ class ForcedPredictions(NamedTuple):
     entropies_BT: Tensor
     """Entropy of the predicted distribution over the whole vocabulary, in nats."""
     weights_BTS: Tensor
-    """Attention weights."""
+    """Attention weights of each target piece on the source positions."""
 
 
 class TrainedModels:
@@ -72,7 +72,7 @@ class TrainedModels:
 
     @property
     def no_attention_message(self) -> str:
-        """The beginning of a message about the first model without attention; empty if all have attention."""
+        """The beginning of a message, such as `model 2 of 3 has no attention`; empty if all models have attention."""
         for number, model in enumerate(self._models, start=1):
             if not model.has_attention:
                 name = "this model" if len(self._models) == 1 else f"model {number} of {len(self._models)}"
@@ -192,7 +192,7 @@ class TrainedModels:
 
     @staticmethod
     def _target_log_probs(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:
-        """Return the log-probability (M) of each piece, computed for `MAX_SCORED_PIECES` pieces at a time."""
+        """Return the log-probability (M) of each of `outputs_M`, in nats, computed `MAX_SCORED_PIECES` at a time."""
         found = []
         for readout_CR, outputs_C in zip(
             readout_MR.split(MAX_SCORED_PIECES), outputs_M.split(MAX_SCORED_PIECES), strict=True
@@ -287,7 +287,7 @@ class TrainedModels:
         return ForcedPredictions(log_probs_BT, entropies_BT, _mean(weights).cpu())
 
     def _raise_prediction_error(self, is_broken: Sequence[Tensor]) -> NoReturn:
-        """Raise the error about the first model whose predictions are not finite."""
+        """Raise the `PredictionError` of the first model whose mask in `is_broken` has a True."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
         own = (
             "the model's predictions are not finite, so its training has diverged; train again with a lower "

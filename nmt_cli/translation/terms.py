@@ -1,4 +1,4 @@
-"""The constraints of lines in pieces: terms of a glossary, and numbers, which stay as they are."""
+"""Encodes the constraints of lines in pieces: terms of a glossary, and numbers, which must stay as they are."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class TermEncoder:
 
     @property
     def continuation_pieces(self) -> tuple[int, ...]:
-        """The target pieces that continue the word before them."""
+        """Ids of the target pieces that continue the word before them."""
         return self._target.compute_once(continuation_pieces)
 
     @property
     def sentence_terminals(self) -> tuple[int, ...]:
-        """The pieces of the target that end a sentence."""
+        """Ids of the target pieces that end a sentence."""
         return self._target.compute_once(sentence_terminals)
 
     @property
     def digits(self) -> tuple[int, ...]:
-        """The pieces of the target with a digit."""
+        """Ids of the target pieces that contain a digit."""
         return self._target.compute_once(digits)
 
     def with_constraints(self, parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
@@ -134,7 +134,7 @@ class TermEncoder:
 def split_by_prefix(
     terms: Sequence[PartConstraint], prefix: str
 ) -> tuple[tuple[PartConstraint, ...], tuple[tuple[Constraint, Span], ...]]:
-    """Return the constraints that a prefix does not meet, and the glossary terms that it meets, with their characters.
+    """Return the constraints that a prefix does not meet, and the glossary terms that it meets, with their spans in it.
 
     Constraints other than glossary terms are all among the first.
     """
@@ -183,8 +183,8 @@ def without_unsupported_steps(
 
 
 def continuation_pieces(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that continue the word before them: bytes, and those that begin with a hyphen, or with a letter
-    or a digit of a script with spaces."""
+    """Return the ids of the pieces that continue the word before them: bytes, and those that begin with a hyphen, or
+    with a letter or a digit of a script with spaces."""
     found = []
     for id_, spelling in enumerate(tokenizer.spellings()):
         first = (spelling or b"").decode(errors="ignore")[:1]
@@ -195,12 +195,12 @@ def continuation_pieces(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def sentence_terminals(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that consist of one character that ends a sentence, with or without a blank before it."""
+    """Return the ids of the pieces that are one character that ends a sentence, with or without a blank before it."""
     return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _SENTENCE_TERMINALS)
 
 
 def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces with a digit."""
+    """Return the ids of the pieces that contain a decimal digit."""
     return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if any(map(str.isdecimal, text)))
 
 

@@ -157,7 +157,7 @@ class Translator:
     def _translated_parts(
         self, lines: Sequence[Line], numbers: Sequence[int]
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], list[list[PartTranslations]]]:
-        """Yield all parts, and return the parts of each line with their translations."""
+        """Yield lists of parts, receive their translations, and return each line's parts with their translations."""
         needs_weights = list(map(self._needs_weights, lines))
         parts = [
             PartsOfLine(line, needs_weights=needs, max_weights=self.max_weights)
@@ -181,7 +181,7 @@ class Translator:
         return [of_line.in_order() for of_line in parts]
 
     def _with_prefix(self, part: Part, line: Line, *, needs_weights: bool) -> Part:
-        """Return a part with the prefix of its line, if it is the first."""
+        """Return a part with `needs_weights` set, and with the prefix of its line if it is the line's first part."""
         if part.part or not line.prefix:
             return replace(part, needs_weights=needs_weights) if needs_weights else part
         return replace(part, needs_weights=needs_weights, prefix=prefix_of(line.prefix, self._index))
@@ -255,7 +255,7 @@ class Translator:
         At most `at_once` parts are searched together, by default as many as the length of the first one allows. Parts
         of like length are searched faster. In fp32 the hypotheses of a part do not depend on the number or the
         length of the parts that are searched together with it. `more` is called with a number while the search runs,
-        and returns at most so many further parts, which must have no constraints.
+        and returns at most that many further parts, which must have no constraints.
         """
         at_once = at_once or self.at_once(padded_width(parts[0].ids))
         while True:
@@ -306,7 +306,7 @@ class Translator:
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
 
     def finish(self, part: Part, hypotheses: Sequence[Hypothesis]) -> PartTranslations:
-        """Return a part with its translations, best first. What a hypothesis repeats without end is cut."""
+        """Return a part with its translations, best first. Words that a hypothesis repeats without end are cut."""
         found: list[PartTranslation] = []
         seen: set[tuple[int, ...]] = set()
         for hypothesis in hypotheses:
@@ -410,9 +410,9 @@ def _alignment(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> Ali
 
 
 def _with_bytes(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the characters of pieces, where each piece that is one byte of a character has the whole character.
+    """Return the spans of pieces, in which a piece that is one byte of a character spans the whole character.
 
-    The tokenizer gives the character to the last of these pieces alone.
+    The tokenizer gives the character to the last of its pieces, and the others an empty span before it.
     """
     return tuple((begin, max(end, begin + 1)) for begin, end in spans)
 

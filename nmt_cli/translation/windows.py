@@ -1,4 +1,4 @@
-"""Collects lines, or pairs of lines, in windows: as many as are there, up to a bound.
+"""Collects lines, or pairs of lines, into windows: lists of all that are waiting, up to a limit.
 
 A window closes when it is full or nothing is waiting. A thread reads ahead while a window is being translated, so a
 file goes at full speed, and a program that writes one line and waits for its answer gets it.
@@ -24,7 +24,7 @@ WORD_PAIRS_PER_BYTE = 2
 """Number of word pairs that count like one byte of a window. A translation has a matrix of weights where an alignment
 is asked for, or where symbols and capitals follow the attention. All matrices of a window are in memory together."""
 MAX_MATRIX_WORDS = math.isqrt(MAX_WINDOW_BYTES * WORD_PAIRS_PER_BYTE) + 1
-"""Words of a line that fills a window by itself. No more are counted: each would be an object of its own."""
+"""Number of words from which on a line fills a window by itself; to save memory, no further words are counted."""
 MAX_PAIR_CELLS = 250_000_000
 """Limit of source times target characters, summed over the pairs of a window. Each pair has a matrix of weights between
 pieces, which have some four characters each."""
@@ -79,7 +79,7 @@ class _ReadAhead(Generic[Item]):
 
 
 def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
-    """Yield lines in windows that are bounded in number, in bytes, and in the size of their matrices of weights."""
+    """Yield lines in windows that are bounded in lines, in bytes, and in the size of their attention matrices."""
     return _ReadAhead(lines, weight_of, MAX_WINDOW_BYTES, window_size).windows()
 
 
@@ -132,12 +132,12 @@ def _num_cells(pair: Pair) -> int:
 def with_prefixes(
     windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str], first_line: int = 1
 ) -> Iterator[tuple[list[bytes], list[str]]]:
-    """Yield windows of lines with the prefixes of their translations.
+    """Yield windows of lines with the prefixes (given beginnings) of their translations.
 
     Args:
         windows: the lines.
-        prefixes: their prefixes.
-        names: the names of the two files.
+        prefixes: the lines of the file of prefixes, in the order of the lines.
+        names: the names of the file of lines and of the file of prefixes, for messages.
         first_line: the number of the first prefix in its file.
 
     Raises:

@@ -1,6 +1,6 @@
 """The attentions of `model/attention.py` as ONNX; that module gives the equations and their sources.
 
-A search gives each of B sources K rows, one after the other, so N = B x K rows share B memories.
+A row is an unfinished translation. A search gives each of B sources K consecutive rows, so there are N = B x K rows.
 
 Shapes: B sources, K rows of a source, N rows, S source, C annotation, H query, A attention, M heads, F filters.
 """
@@ -30,23 +30,23 @@ from nmt_cli.model.attention import (
 from nmt_cli.system.errors import InputError
 
 Memory = Mapping[str, Value]
-"""Outputs of the encoder that the decoder reads, by their names in `model/annotations.py` without the shape."""
+"""Outputs of the encoder graph, by name: the fields of `model.annotations.Memory` without their shapes (`states`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionOutput:
-    """Results of one step of attention."""
+    """Tensors of the graph that one step of attention computes."""
 
     context_nc: Value | None
-    """None where the decoder sees no context."""
+    """Context vector of each row (N, C); None if the decoder uses no context."""
     weights_bks: Value | None
-    """None where there is no attention."""
+    """Attention weights of K rows for each of B sources over S positions; None without attention."""
     states: tuple[Value, ...] = ()
-    """The states for the next step, each with the first axis N."""
+    """What the attention passes to its next step, in the order of `state_names`; the first axis of each is the rows."""
 
 
 class RowReshaper:
-    """Reshapes values between rows (N, ...) and rows by source (B, K, ...)."""
+    """Reshapes tensors between all rows (N, ...) and the K rows of each of B sources (B, K, ...); N = B x K."""
 
     def __init__(self, memory: Memory) -> None:
         states = memory["states"] if "states" in memory else memory["final"]
@@ -72,10 +72,10 @@ def keys(graph: Graph, attention: Attention, states_bsc: Value) -> Value:
 
 
 class AttentionStep:
-    """One step of attention: a softmax over the whole source, with any score."""
+    """Writes one step of an attention to a graph; this class, global attention: a softmax over the whole source."""
 
     state_names: tuple[str, ...] = ()
-    """Names of the states in the graphs, in the order of `AttentionState`."""
+    """Names of the tensors that a step passes to the next one, in the order of `AttentionState`."""
 
     def __init__(self, graph: Graph, attention: Any, memory: Memory) -> None:
         self._graph, self._attention, self._memory = graph, attention, memory
@@ -85,7 +85,7 @@ class AttentionStep:
             self._keys_bsa = memory.get("keys", memory["states"])
 
     def __call__(self, query_nh: Value, states: Mapping[str, Value]) -> AttentionOutput:  # noqa: ARG002
-        """Return context and weights for this query, and the states for the next step."""
+        """Write a step for the queries (N, H); return context, weights and the states for the next step."""
         return self._attention_output(self._softmax(self._energies(query_nh)))
 
     def _attention_output(self, weights_bks: Value, *states: Value) -> AttentionOutput:
@@ -93,14 +93,14 @@ class AttentionStep:
         return AttentionOutput(self.rows.flatten(context_bkc, self._attention.context_size), weights_bks, states)
 
     def _softmax(self, energy_bks: Value, valid: Value | None = None) -> Value:
-        """Return a softmax over valid positions, with exact zeros elsewhere."""
+        """Return the softmax over the positions where `valid` is True (default: not padding), with zeros elsewhere."""
         valid = self._valid_b1s if valid is None else valid
         lowest = float(np.finfo(np.float32).min)
         weights = self._graph.op("Softmax", self._graph.op("Where", valid, energy_bks, lowest), axis=-1)
         return self._graph.op("Where", valid, weights, 0.0)
 
     def _energies(self, query_nh: Value, extra_bksa: Value | None = None) -> Value:
-        """Return the energies (B, K, S); `extra_bksa` is added before the tanh of an additive score."""
+        """Return the scores (B, K, S) before softmax; `extra_bksa` is added before the tanh of an additive score."""
         graph, score = self._graph, self._attention.score
         if not isinstance(score, AdditiveScore):
             # Keys have the size of the query; without a matrix of their own they are the annotations.
@@ -114,7 +114,7 @@ class AttentionStep:
 
 
 class LocalAttentionStep(AttentionStep):
-    """Luong's local attention, of `LocalAttention`."""
+    """Writes a step of `LocalAttention`: Luong's attention to a window of the source."""
 
     state_names = ("position",)
     _attention: LocalAttention
@@ -141,7 +141,7 @@ class LocalAttentionStep(AttentionStep):
 
 
 class LocationAttentionStep(AttentionStep):
-    """Chorowski's location-based attention, of `LocationAttention`."""
+    """Writes a step of `LocationAttention`, by Chorowski: it also sees a convolution of the previous weights."""
 
     state_names = ("previous",)
     _attention: LocationAttention
@@ -162,7 +162,7 @@ class LocationAttentionStep(AttentionStep):
 
 
 class CoverageAttentionStep(AttentionStep):
-    """Additive attention with coverage, which knows where it has attended, of `CoverageAttention`."""
+    """Writes a step of `CoverageAttention`: additive attention that also sees where it has attended so far."""
 
     state_names = ("coverage",)
     _attention: CoverageAttention
@@ -191,7 +191,7 @@ class CoverageAttentionStep(AttentionStep):
 
 
 class MultiheadAttentionStep(AttentionStep):
-    """Several additive heads, of `MultiheadAttention`."""
+    """Writes a step of `MultiheadAttention`: several heads with additive scores."""
 
     _attention: MultiheadAttention
 
@@ -209,7 +209,7 @@ class MultiheadAttentionStep(AttentionStep):
 
 
 class FixedContextStep(AttentionStep):
-    """The fixed source vector at every step, or no context at all, of `NoAttention`."""
+    """Writes a step of `NoAttention`: the context is the same source vector at every step, or there is none."""
 
     _attention: NoAttention
 
@@ -232,7 +232,7 @@ STEPS: dict[type, type[AttentionStep]] = {
 
 
 def attention_step(attention: Attention) -> type[AttentionStep]:
-    """Return the class that writes a step of this attention.
+    """Return the class that writes the steps of this attention to a graph.
 
     Raises:
         InputError: this attention cannot be expressed in ONNX.

@@ -33,13 +33,13 @@ def concat(graph: Graph, values: Sequence[Value]) -> Value:
 
 
 class Cell:
-    """Writes the steps of a recurrent cell, or of one direction of an encoder's cell."""
+    """Writes the steps of a GRU or LSTM cell, or of one direction of an encoder's cell, to a graph."""
 
     def __init__(self, graph: Graph, cell: RecurrentCell, direction: int | None = None) -> None:
         self._graph, self._cell, self._direction = graph, cell, direction
 
     def inputs(self, projection: InputProjection, inputs: Value) -> Value:
-        """Return the projection of an input to the gates (..., G), which `step` adds to that of the state."""
+        """Return the inputs times their gate weights, with bias or normalisation (..., G), as `step` expects them."""
         weight = self._parameter_array(projection.weight)
         if not len(weight):  # of an input without units only the bias is left
             norm = projection.norm
@@ -50,7 +50,7 @@ class Cell:
         return self._affine(self._graph.product(inputs, weight), projection.norm, projection.bias)
 
     def step(self, inputs: Value, state: Value) -> Value:
-        """Return the next state (N, X) from the present one and the projection of the inputs to the gates (N, G)."""
+        """Return the next state (N, X) from the current one (N, X) and the result (N, G) of the method `inputs`."""
         cell, size = self._cell, self._cell.hidden_size
         recurrent = self._affine(
             self._graph.product(self.output(state), self._parameter_array(cell.weight)), cell.norm, cell.bias
@@ -61,7 +61,7 @@ class Cell:
         return self._lstm_step(*gates, previous_cell=state.split(size, size)[1])
 
     def output(self, state: Value) -> Value:
-        """Return the hidden units (N, H) of a state."""
+        """Return the hidden units (N, H) of a state; an LSTM's state holds its cell units too."""
         size = self._cell.hidden_size
         return state if self._cell.rnn_type == "gru" else state.split(size, size)[0]
 
@@ -85,7 +85,7 @@ class Cell:
         return product + self._graph.constant(self._parameter_array(bias).reshape(-1))
 
     def _layer_norm(self, product: Value, norm: GateNorm) -> Value:
-        """Return gain * LN(W x) + bias, gate by gate."""
+        """Return gain * LN(product) + bias, normalised for each gate by itself."""
         gain, bias = (self._parameter_array(tensor).reshape(tensor.shape[-2:]) for tensor in (norm.gain, norm.bias))
         gates = [
             self._graph.op("LayerNormalization", gate, own_gain, own_bias, axis=-1, epsilon=1e-5)
@@ -100,7 +100,7 @@ class Cell:
 def upper_layers(
     graph: Graph, layers: UpperLayers, hidden: Value, states: Sequence[Value]
 ) -> tuple[Value, list[Value]]:
-    """Return the hidden units above a decoder's first layer, and the new states of the layers above it."""
+    """Return the output of a decoder's last layer, and the new states of all layers above the first."""
     new_states = []
     for cell, projection, state in zip(layers.cells, layers.projections, states, strict=True):
         assert isinstance(cell, RecurrentCell)
@@ -112,7 +112,7 @@ def upper_layers(
 
 
 def encoder_layers(graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs: Value) -> tuple[Value, Value]:
-    """Return the annotations (B, S, C) and the last states (B, C) of a stack of layers."""
+    """Return the annotations (B, S, C) of an encoder's last layer, and its last hidden units (B, C)."""
     inputs_sbi, mask_sb1 = embedded_bse.transpose(1, 0, 2), valid_bs.cast(np.float32).transpose(1, 0).unsqueeze(-1)
     final_bc = inputs_sbi
     for index, layer in enumerate(encoder.layers):
@@ -125,8 +125,7 @@ def encoder_layers(graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs
 def _encoder_layer(
     graph: Graph, layer: EncoderLayer, inputs_sbi: Value, mask_sb1: Value, reverse_source: bool
 ) -> tuple[Value, Value]:
-    """Return the annotations (S, B, C) and the last states (B, C) of a layer, which reads the sources in each
-    direction.
+    """Return the annotations (S, B, C) and the last hidden units (B, C) of a layer, with its directions concatenated.
 
     A direction that reads backwards meets the padding first. Padding leaves the state as it is, which is zero there.
     """

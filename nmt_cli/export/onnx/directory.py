@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from nmt_cli.model.seq2seq import Seq2Seq
 
 FORMAT_VERSION = 1
-"""The version of `defaults.json` and of the graphs' names."""
+"""The version of the keys in `defaults.json` and of the names of the graphs' inputs and outputs."""
 PRECISIONS = ("fp32", "int8")
 PROGRAM = "translate.py"
 """The program that is copied into an export and runs there without nmt. It imports nothing of this package."""
 DECODING = ("beam_size", "length_penalty", "max_source_pieces", "max_length_a", "max_length_b", "no_repeat_ngram")
-"""The decoding defaults that the program takes over."""
+"""Names of the decoding settings that `defaults.json` passes to the program."""
 ALIGNMENT = "- `--alignment hard`: append ` ||| ` and the pairs `source-target` of words, counted from 0.\n"
 README = """# {name}: {languages}, as ONNX
 
@@ -80,7 +80,7 @@ def check_request(precision: str) -> None:
 
 
 def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision: str, card: str) -> dict[str, int]:
-    """Write the directory, whole or not at all, and return the size in bytes of each file.
+    """Write a model to a new directory, whole or not at all, and return the size in bytes of each file by name.
 
     Raises:
         InputError: the directory exists and is not empty; ONNX cannot express the model.

@@ -20,7 +20,7 @@ from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation.precision import MIN_MATRIX_SIDE
 
 OPSET = 17
-"""The version of ONNX's operators, the first with layer normalisation (2022)."""
+"""The version of ONNX's operator set, the first with layer normalisation (2022)."""
 IR_VERSION = 8
 """The version of ONNX's file format that came with these operators."""
 Array = NDArray[Any]
@@ -46,7 +46,7 @@ def import_onnx() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of a graph that is being written."""
+    """A tensor of an ONNX graph that is being written. Arithmetic with it adds operators to the graph."""
 
     graph: Graph
     name: str
@@ -105,7 +105,7 @@ class Value:
         return self.graph.op("Reshape", self, self.graph.op("Concat", *parts, axis=0))
 
     def split(self, *sizes: int) -> list[Value]:
-        """Split the tensor along the last axis into parts of these sizes, and return the parts."""
+        """Return the parts, of these sizes, into which the tensor is split along the last axis."""
         if len(sizes) == 1:
             return [self]
         return self.graph.ops("Split", self, np.array(sizes), num_outputs=len(sizes), axis=-1)
@@ -113,8 +113,10 @@ class Value:
 
 @dataclass(slots=True)
 class Graph:
-    """A graph that is being written; if it is `quantised`, matrices are stored in int8, and logits are computed in
-    int8."""
+    """An ONNX graph that is being written.
+
+    If it is `quantised`, large matrices are stored in int8, and logits are computed in int8.
+    """
 
     name: str
     quantised: bool = False
@@ -134,7 +136,7 @@ class Graph:
         return Value(self, name)
 
     def output(self, name: str, value: Value, dtype: type[np.generic], axes: Sequence[str | int]) -> None:
-        """Make a value an output of this name."""
+        """Make a tensor an output of the graph; each axis is a size, or the name of a size known only at run time."""
         self._nodes.append(import_onnx().helper.make_node("Identity", [value.name], [name]))
         self._outputs.append(self._value_info(name, dtype, axes))
 
@@ -172,7 +174,7 @@ class Graph:
     # Products with matrices --------------------------------------------------------------------------------------
 
     def product(self, inputs: Value, weight_io: Array, bias: Array | None = None) -> Value:
-        """Return x W (+ b) in float32; in a quantised graph W is stored in int8 unless it is small."""
+        """Return `inputs` times a matrix, plus the bias, in float32; quantised graphs store a large matrix in int8."""
         if not self.quantised or min(weight_io.shape) < MIN_MATRIX_SIDE:
             result = inputs @ self.constant(weight_io)
         else:
@@ -191,7 +193,7 @@ class Graph:
         return rounded * self.op("Gather", scale, ids).unsqueeze(-1)
 
     def logits(self, readout: Value, table_ve: Array, bias: Array) -> Value:
-        """Return x W^T + b, where W is a table (V, E) that may be an embedding too."""
+        """Return readout @ table^T + bias (..., V); the table (V, E) may be an embedding of the graph too."""
         table, scale = self._table(table_ve)
         if not self.quantised:
             return self.op("Gemm", readout, table, bias, transB=1)
@@ -212,7 +214,7 @@ class Graph:
         return self._tables[key]
 
     def _int8_product(self, inputs: Value, weight: Value, scale: Value) -> Value:
-        """Return x W in int8, with a scale for each row of x and each column of W (`translation/precision.py`)."""
+        """Return inputs @ weight, computed in int8 with a scale for each row of inputs and column of weight."""
         largest = self.op("ReduceMax", self.op("Abs", inputs), axes=[-1], keepdims=1)
         row_scale = self.op("Max", largest, 1e-12) / 127.0
         # Both unsigned around 128: where a processor has no VNNI, onnxruntime's product with a signed matrix adds pairs
@@ -253,8 +255,10 @@ class Graph:
 
     @contextmanager
     def _subgraph(self) -> Iterator[list[Any]]:
-        """Collect the nodes of a loop's body, and yield them. The body may use values of the graph around it, but
-        not the other way round."""
+        """Yield a list that collects the operators written in the block, the body of a loop, instead of the graph.
+
+        The body may use tensors of the graph around it, but not the other way round.
+        """
         around, self._nodes = self._nodes, []
         try:
             yield self._nodes
@@ -262,7 +266,7 @@ class Graph:
             self._nodes = around
 
     def as_bytes(self, description: str) -> bytes:
-        """Return the file, checked; nothing in it depends on the time or the place of its making.
+        """Return the content of the ONNX file, checked. The same graph always has the same content.
 
         Raises:
             NmtError: it is too large for one file.
@@ -281,7 +285,7 @@ class Graph:
 
 
 def interface(file: bytes) -> list[tuple[str, str, str, str]]:
-    """Return the kind (`input` or `output`), name, type and axes of each input and output of a graph in a file."""
+    """Return kind (`input` or `output`), name, NumPy type and axes of each input and output of an ONNX file (bytes)."""
     onnx = import_onnx()
     graph = onnx.load_model_from_string(file).graph
     found = []

@@ -24,27 +24,27 @@ from nmt_cli.system.errors import InputError
 
 Axes = tuple[str | int, ...]
 DTYPES: dict[str, type[np.generic]] = {"valid": np.bool_}
-"""The types of parts of the memory that are not float32."""
+"""NumPy types of the encoder outputs that are not float32, by name without `memory.`."""
 
 
 @dataclass(slots=True)
 class Graphs:
-    """The graphs of one model.
+    """Writes the ONNX files of one model: the encoder, and one step of the decoder.
 
     Raises:
-        InputError: the model has an attention that cannot be expressed.
+        InputError: the model has an attention that cannot be expressed in ONNX.
     """
 
     model: Seq2Seq
     banned_ids: Sequence[int]
-    """Pieces that no translation may hold: their log-probability is minus infinity."""
+    """IDs of pieces that no translation may hold: the decoder gives them the log-probability minus infinity."""
     quantised: bool = False
-    """True if matrices are stored in int8."""
+    """True if large matrices are stored in int8; otherwise all are in float32."""
     description: str = ""
     """Text about the model that is stored in the files."""
     _memory_axes: dict[str, Axes] = field(init=False)
     _state_axes: dict[str, Axes] = field(init=False)
-    """By name: the axes after the first of the states that the encoder gives and the decoder takes."""
+    """Axes of each decoder state after the first (rows), by name without `state.`: a size, or `source` for S."""
 
     def __post_init__(self) -> None:
         # The model itself says what it carries over when it has read a source of one piece.
@@ -60,7 +60,7 @@ class Graphs:
             self._state_axes[name] = () if part.dim() == 1 else ("source", *part.shape[2:])
 
     def encoder(self) -> bytes:
-        """Return the file of the graph that reads sources."""
+        """Return the content of the ONNX file of the encoder."""
         graph, model = Graph("encoder", self.quantised), self.model
         source_bs = graph.input("source", np.int32, ["batch", "source"])
         lengths_b = graph.input("lengths", np.int32, ["batch"])
@@ -80,10 +80,10 @@ class Graphs:
         return graph.as_bytes(self.description)
 
     def decoder(self) -> bytes:
-        """Return the file of the graph of one decoder step, which takes the outputs of the encoder.
+        """Return the content of the ONNX file of one decoder step, which reads the outputs of the encoder.
 
         Raises:
-            InputError: the recurrence cannot be expressed.
+            InputError: the recurrence cannot be expressed in ONNX.
         """
         graph, model = Graph("decoder", self.quantised), self.model
         pieces_n = graph.input("piece", np.int32, ["rows"])
@@ -146,7 +146,7 @@ class Graphs:
 
 
 def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
-    """Return the axes after the first of the parts of the memory that the decoder reads, by name."""
+    """Return the axes, after the batch, of each encoder output that the decoder reads, by name without `memory.`."""
     if not has_attention:
         return {"final": tuple(memory.final_BC.shape[1:])}
     parts = {"states": memory.states_BSC, "keys": memory.keys_BSA, "valid": memory.valid_BS}
@@ -158,7 +158,7 @@ def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
 
 
 class _DecoderStep:
-    """One step of a recurrence and its readout."""
+    """Writes one step of the decoder's recurrence, with its attention and readout, to a graph."""
 
     def __init__(self, graph: Graph, model: Seq2Seq, attention: AttentionStep) -> None:
         self._graph, self._attention = graph, attention
@@ -166,10 +166,10 @@ class _DecoderStep:
         self._cell = Cell(graph, self._recurrence.cell)
 
     def run(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, dict[str, Value]]:
-        """Return the readout (N, R), the results of the attention, and the next states by name.
+        """Return the readout (N, R), which the output layer reads, the attention's results, and next states by name.
 
         Raises:
-            InputError: the recurrence cannot be expressed.
+            InputError: the recurrence cannot be expressed in ONNX.
         """
         match self._recurrence:
             case BahdanauRecurrence() | ConditionalRecurrence():
@@ -233,7 +233,7 @@ class _DecoderStep:
 
 
 def _zeros(graph: Graph, valid_bs: Value, axes: Axes) -> Value:
-    """Return zeros (B, ...) with these axes after the first."""
+    """Return zeros (B, ...) with these axes after the first; the axis `source` has the length of `valid_bs`."""
     zeros = valid_bs.cast(np.float32) * 0.0
     if "source" not in axes:
         zeros = zeros.sum(1)

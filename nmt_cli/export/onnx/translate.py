@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The last piece of an unfinished translation, what came before it, and where the model looked."""
+    """A piece of an unfinished translation, the node of the piece before it, and the attention weights of its step."""
 
     parent: Node | None
     piece: int
@@ -59,7 +59,7 @@ class Node(NamedTuple):
 
 
 class Hypothesis(NamedTuple):
-    """A translation in pieces, without </s>."""
+    """A finished translation: piece IDs without </s>, length-normalised log-probability, weights of each step."""
 
     ids: list[int]
     score: float
@@ -67,7 +67,7 @@ class Hypothesis(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """The translation of a part or of a line; links are (source word, target word)."""
+    """The text of a translated part or line; links are (source word, target word), counted from 0."""
 
     text: str
     links: list[tuple[int, int]]
@@ -75,7 +75,7 @@ class Translation(NamedTuple):
 
 
 class Model:
-    """The two graphs."""
+    """The encoder and decoder graphs beside this file, loaded in onnxruntime."""
 
     def __init__(self, threads: int) -> None:
         options = onnxruntime.SessionOptions()
@@ -89,7 +89,7 @@ class Model:
         self.has_attention = any(output.name == "weights" for output in self.decoder.get_outputs())
 
     def encode(self, sources: Sequence[Sequence[int]], eos: int) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the memory of the sources, and the state of a row for each."""
+        """Return the encoder's outputs `memory.*` and initial states `state.*`, by name, for sources of piece IDs."""
         lengths = np.array([len(ids) + 1 for ids in sources], np.int32)
         padded = np.zeros((len(sources), lengths.max()), np.int32)
         for row, ids in zip(padded, sources, strict=True):
@@ -103,7 +103,10 @@ class Model:
     def step(
         self, inputs: dict[str, Array], *, with_weights: bool
     ) -> tuple[Array, Array, Array | None, dict[str, Array]]:
-        """Return the best log-probabilities and pieces of each row, its weights, and the next states."""
+        """Return (rows, C) best log-probabilities and their pieces, (rows, S) attention weights, and the next states.
+
+        The weights are None without `with_weights`. The states are named `state.*`, as the next step takes them.
+        """
         names = ["best_log_probs", "best_pieces", *(["weights"] if with_weights else []), *self.states]
         found = dict(zip(names, self.decoder.run(names, inputs), strict=True))
         states = {f"state.{name.removeprefix('next.')}": found[name] for name in self.states}
@@ -111,7 +114,7 @@ class Model:
 
 
 class Search:
-    """Beam search over a batch of sources."""
+    """Beam search over batches of sources, with the settings of `parse_options`."""
 
     def __init__(self, model: Model, settings: dict[str, Any]) -> None:
         self.model, self.settings = model, settings
@@ -119,7 +122,7 @@ class Search:
         self.eos, self.order = settings["eos"], settings["no_repeat_ngram"]
 
     def run(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        """Return the n best translations of each source, best first."""
+        """Return the n best translations of each source, a sequence of piece IDs without </s>, best first."""
         a, b = self.settings["max_length_a"], self.settings["max_length_b"]
         limits = [int(a * len(ids)) + b for ids in sources]
         memory, state = self.model.encode(sources, self.eos)
@@ -164,7 +167,7 @@ class Search:
         return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in finished]
 
     def _candidates(self, totals: Array, best: Array, pieces: Array) -> Iterator[list[tuple[float, int, int]]]:
-        """Yield the 2K best extensions of each sentence: total, parent's rank, piece. At most K of them are </s>."""
+        """Yield for each sentence its 2K best extensions, as (total log-probability, row in the beam, piece)."""
         num_live, width = totals.shape
         room = best.shape[1]
         all_totals = (totals[:, :, None] + best.reshape(num_live, width, room)).reshape(num_live, -1)
@@ -178,7 +181,10 @@ class Search:
         self, finished: list[Hypothesis], candidates: list[tuple[float, int, int]], nodes: list[Node | None],
         attention_weights: list[Array | None], length: int, limit: int,
     ) -> list[tuple[float, int, int]]:  # fmt: skip
-        """Collect the translations that end with this step; return the extensions to go on with, none if it is done."""
+        """Add a sentence's translations that end at this step to `finished`, and return the extensions that go on.
+
+        The list has K extensions, or none if the search for this sentence is done.
+        """
         going = [one for one in candidates if one[2] != self.eos][: self.beam]
         for total, parent, piece in candidates[: self.beam]:
             if piece == self.eos or length >= limit:
@@ -198,7 +204,7 @@ class Search:
         return float(((5 + length) / 6) ** self.settings["length_penalty"])
 
     def _banned_pieces(self, node: Node | None) -> set[int]:
-        """Return the pieces that would repeat the last `no_repeat_ngram` pieces."""
+        """Return the next pieces that would repeat an n-gram of the translation; none if `no_repeat_ngram` is 0."""
         if not self.order or node is None:
             return set()
         prefix, order = _backtrace(node)[0], self.order
@@ -208,7 +214,7 @@ class Search:
 
 
 def _backtrace(node: Node | None) -> tuple[list[int], list[Array | None]]:
-    """Return the pieces and weights from the first to this one."""
+    """Return the pieces and the attention weights of a translation from its first piece to this node."""
     pieces, weights = [], []
     while node is not None:
         pieces.append(node.piece)
@@ -218,7 +224,7 @@ def _backtrace(node: Node | None) -> tuple[list[int], list[Array | None]]:
 
 
 class Translator:
-    """Lines in, as many translations out."""
+    """Translates lines with the model beside this file: tokenizers, search, word links, parts of long lines."""
 
     def __init__(self, settings: dict[str, Any], threads: int) -> None:
         self.settings = settings
@@ -251,7 +257,7 @@ class Translator:
         return [_join_parts(of_line) for of_line in of_lines]
 
     def _parts(self, line: int, text: str) -> Iterator[Part]:
-        """Yield the parts of a line: a long one is cut at the beginning of a word in the last half of what fits."""
+        """Yield the parts of a line, of at most `max_source_pieces` each; cuts are where a word begins if possible."""
         if self.with_alignment:
             encoded = self.source.encode(text, return_type="offset_mapping")
             ids, words = list(encoded["ids"]), _word_numbers(text, encoded["offsets"])[0]
@@ -282,7 +288,7 @@ class Translator:
                 yield cut
 
     def _trim_repetition(self, part: Part, hypothesis: Hypothesis) -> Hypothesis:
-        """Return a hypothesis without the words that it repeats without end, unless its source does so too."""
+        """Return a hypothesis cut off after the first copy of words it keeps repeating, unless the source repeats."""
         if len(hypothesis.ids) - len(set(hypothesis.ids)) < MAX_COPIES:
             return hypothesis
         decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
@@ -293,7 +299,7 @@ class Translator:
         return Hypothesis(hypothesis.ids[:length], hypothesis.score, hypothesis.weights[:length])
 
     def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
-        """Return a hypothesis as text, with the heaviest source word of each target word."""
+        """Return a hypothesis as text, with links from each target word to the source word of the largest weight."""
         if not self.with_alignment:
             return Translation(self.target.decode(hypothesis.ids).replace("\n", " "), [], 0)
         decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
@@ -314,7 +320,7 @@ class Translator:
 
 
 def _first_copy(text: str) -> int | None:
-    """Return the end of the first copy of the words that a text repeats more than `MAX_COPIES` times in a row."""
+    """Return the end, as a string index, of the first of more than `MAX_COPIES` equal word groups in a row, or None."""
     found = list(WORD.finditer(text))
     runs = []
     for size in range(1, MAX_UNIT + 1):
@@ -328,7 +334,7 @@ def _first_copy(text: str) -> int | None:
 
 
 def _repeats_itself(source: str) -> bool:
-    """Return True if a source repeats words, syllables or marks itself."""
+    """Return True if a source repeats words, syllables or punctuation marks more than `MAX_COPIES` times in a row."""
     source = source.casefold()
     words = re.findall(r"[^\W\d_]+", source)
     texts = ("".join(source.split()), "".join(words))
@@ -336,7 +342,7 @@ def _repeats_itself(source: str) -> bool:
 
 
 def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
-    """Return the number of the white-space word of each piece, or of the next word, and the number of words."""
+    """Return for each piece the index of its white-space word (a blank is in the next word), and the word count."""
     word_at: list[int] = []
     number = -1
     for number, match in enumerate(re.finditer(r"\S+", text)):
@@ -345,7 +351,7 @@ def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[i
 
 
 def _join_parts(parts: list[list[Translation]]) -> list[Translation]:
-    """Return the translations of a line: the best of its parts together, then the second best, and so on."""
+    """Return the translations of a line: its parts' best translations joined, then the second best, and so on."""
     lines = []
     for ranked in zip_longest(*parts):
         chosen = [one or own[-1] for one, own in zip(ranked, parts, strict=True)]
@@ -358,7 +364,7 @@ def _join_parts(parts: list[list[Translation]]) -> list[Translation]:
 
 
 def windows() -> Iterator[list[str]]:
-    """Yield the lines that are there, without waiting for more. Lines end at a line feed only."""
+    """Yield lists of lines of standard input, as soon as they can be read. Lines end at a line feed only."""
     begun: list[bytes] = []  # blocks of a line that goes on
     while block := os.read(sys.stdin.fileno(), WINDOW_BYTES):
         *lines, rest = block.split(b"\n")
@@ -372,7 +378,7 @@ def windows() -> Iterator[list[str]]:
 
 
 def parse_options(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the model's defaults with what the command line asks for in their place, and the number of threads."""
+    """Return the settings (`defaults`, changed by the command line), and the number of threads (0: all cores)."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--beam-size", type=int, default=defaults["beam_size"], help="1 is greedy")
     parser.add_argument("--n-best", type=int, default=1, help="translations of each line, which gives as many lines")
@@ -397,7 +403,7 @@ def parse_options(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def load_translator() -> Translator:
-    """Return the model beside this file, with the options of the command line."""
+    """Return the translator for the model beside this file, with the command line's options; exit if it is damaged."""
     try:
         defaults = json.loads((HERE / "defaults.json").read_text(encoding="utf-8"))
         settings, threads = parse_options(defaults)

@@ -1,4 +1,4 @@
-"""A description of a model for the page: the tree of its modules, and the addresses of their parameters.
+"""Describes a model for the offline page: the tree of its modules, and the addresses of their parameters.
 
 The record of a module holds its class, its settings (public attributes), and by their names in `model/` its parameters
 and the records of the modules in it. Attributes that are None in the model are left out. The JavaScript of the page
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
 
 FORMAT_VERSION = 2
-"""The version of descriptions; the page reads this one only."""
+"""The version of the format of descriptions. The page reads only this version."""
 SUPPORTED_CLASSES = {
     *("Seq2Seq", "LexicalModel", "Encoder", "EncoderLayer", "RecurrentCell", "InputProjection", "GateNorm"),
     *("Decoder", "BahdanauRecurrence", "ConditionalRecurrence", "LuongRecurrence", "UpperLayers"),
@@ -35,11 +35,11 @@ SUPPORTED_CLASSES = {
     *("GlobalAttention", "LocalAttention", "LocationAttention", "CoverageAttention", "MultiheadAttention"),
     "NoAttention",
 }
-"""The classes of `model/` that the JavaScript of the page can compute."""
+"""Names of the classes of `model/` that the JavaScript of the page implements."""
 
 
 def pack_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextProfile | None] = ()) -> bytes:
-    """Return a model with its tokenizers as bytes for the page.
+    """Return a model with its tokenizers and settings as bytes that the offline page reads (format: packing.py).
 
     `profiles` holds for each direction the profile of its training text, or None if lines are read as they are written.
 
@@ -67,9 +67,10 @@ def pack_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextPr
 def profile_record(
     packer: Packer, profile: TextProfile, languages: tuple[str, str], symbols: Sequence[str], *, knows_words: bool
 ) -> Record:
-    """Store the words of a training text, and return the record of it that normalization.mjs reads.
+    """Store the words of a training text, and return a record of their address and of how the text is written.
 
-    Only the usual form of each word is stored: its small letters, by which the page finds it, follow from it.
+    normalization.mjs reads the record. Only the usual form of each word, such as `Berlin`, is stored; the page derives
+    the form in small letters, by which it finds the word.
     """
     words = f"{' '.join(profile.forms.values())}\n{' '.join(profile.other_forms or ())}".encode()
     source, target = ({"turkic": is_turkic(one), "greek": primary_language(one) == "el"} for one in languages)
@@ -88,7 +89,7 @@ def profile_record(
 
 
 def model_record(packer: Packer, model: Seq2Seq) -> Record:
-    """Store a model's parameters, and return the record from which the page computes with them.
+    """Store a model's parameters, and return the record of its module tree with their addresses.
 
     Raises:
         InputError: the page has no equations for a part of the model.
@@ -155,7 +156,7 @@ def _module(packer: Packer, name: str, module: nn.Module, direction: int | None 
 
 
 def _parameter(packer: Packer, module: nn.Module, name: str, parameter: Tensor) -> Record | int:
-    """Store a parameter, and return the record of a matrix or a table, or the address of any other."""
+    """Store a parameter; return the record of a matrix or an embedding table, or the address of any other parameter."""
     if isinstance(module, LoopModule) and name == module.matrix_name:
         return packer.store_product(parameter)
     if not isinstance(module, Seq2Seq) or name == "output_bias":

@@ -21,15 +21,15 @@ PRECISIONS = ("int8",)
 
 
 class ExportedPage(NamedTuple):
-    """The size of a page that was written, and its models."""
+    """The size of a page that was written, and the models in it."""
 
     size: int
-    """Bytes of the whole file."""
+    """Size of the HTML file in bytes."""
     models: tuple[PageModel, ...]
 
 
 def check_request(experiments: Sequence[Experiment], path: Path, precision: str) -> None:
-    """Check the request before the work.
+    """Check, before any work, that a page with these models in this precision can be written to `path`.
 
     Raises:
         InputError: the precision is not int8, two models have the same direction, or no page can be written to the

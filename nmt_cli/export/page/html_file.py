@@ -1,4 +1,4 @@
-"""The page as one HTML file: the page of `nmt serve` with an engine, models and their cards inside.
+"""Writes the offline page, one HTML file: the page of `nmt serve` with a translation engine, models and their cards.
 
 Scripts and styles are allowed by their hashes, and nothing else is: no request, no form, no frame. Models are base64 in
 elements that no browser runs. Cards are escaped text.
@@ -38,11 +38,11 @@ MODULES = (
     "export/page/translator.mjs",
     "export/page/service.mjs",
 )
-"""The JavaScript modules of the engine; each comes after those that it imports."""
+"""The JavaScript modules of the translation engine, as paths in the package; each comes after its imports."""
 SCRIPTS = ("plots/attention_words.js", "serve/engine.js", "export/page/local_engine.js", "serve/page.js")
-"""The scripts of the page, in their order; the server's page has server_engine.js in the place of local_engine.js."""
+"""The scripts of the page in order, as paths in the package. `nmt serve` has server_engine.js, not local_engine.js."""
 ENGINE_ID = "local-translation"
-"""ID of the element with the script of the engine, which the page also gives to a web worker."""
+"""ID of the HTML element with the script of the engine, which the page also runs in a web worker."""
 GENERATOR = '<meta name="generator" content="nmt export'
 """Mark in the first lines of the pages that this module writes. A file with it may be replaced."""
 _FIRST_BYTES = 4096
@@ -60,11 +60,11 @@ _NOT_STARTED = (
 
 @dataclass(frozen=True, slots=True)
 class PageModel:
-    """A model within the page, and its description for people."""
+    """A model to put into the page, with its title and model card."""
 
     packed: bytes
     title: str
-    """Directions of the model, with the names of the languages."""
+    """Directions of the model in words: `German → English`, separated by commas."""
     card: str
     """Model card in Markdown."""
 
@@ -93,8 +93,7 @@ def render(models: Sequence[PageModel]) -> str:
 
 
 def _substitute(page: str, pattern: str, text: str) -> str:
-    """Return the page with the first match of a pattern replaced by the match's group, if there is one, and then
-    `text`."""
+    """Return the page with the first match of a regular expression replaced by its group 1, if any, and `text`."""
     match = re.search(pattern, page)
     assert match is not None, pattern
     kept = match[1] if match.re.groups else ""
@@ -162,8 +161,10 @@ def _package_text(name: str) -> str:
 
 
 def engine_script() -> str:
-    """Return the modules of the engine as one script that defines one name, since a page from disk may not import
-    modules."""
+    """Return the modules of the engine as one script, since a page from disk may not import modules.
+
+    The script defines one name, `LocalTranslation`, an object with all that the modules export.
+    """
     parts = ['"use strict";\nconst LocalTranslation = {};\n']
     for name in MODULES:
         text = _IMPORT.sub(r"const \1 = LocalTranslation;", _package_text(name))
@@ -174,12 +175,12 @@ def engine_script() -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the SHA-256 of a script or a style as the content security policy of the page names it."""
+    """Return the SHA-256 of a script or a style as a source of a content security policy: `'sha256-...'`."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _data(attributes: str, content: bytes) -> str:
-    """Return bytes as an element that no browser runs, with their size and their checksum, which the page compares."""
+    """Return a script element that no browser runs, with bytes in base64, their size and their CRC-32."""
     numbers = f'data-size="{len(content)}" data-crc="{zlib.crc32(content)}"'
     text = base64.b64encode(content).decode()
     return f'<script type="application/octet-stream" {attributes} {numbers}>{text}</script>'
