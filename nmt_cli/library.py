@@ -114,11 +114,11 @@ def align(model: Translator, sources: Iterable[str], targets: Iterable[str], *, 
     Raises:
         InputError: there are more or fewer sources than targets, or the model has no attention.
     """
-    from nmt_cli.assembly.word_alignment import scorer_of
+    from nmt_cli.assembly.word_alignment import alignment_scorer
 
     pairs = list(zip(*_parallel_texts({"sources": sources, "targets": targets}), strict=True))
     with _torch_threads(threads):
-        return scorer_of(model).scores(pairs)
+        return alignment_scorer(model).scores(pairs)
 
 
 def score(

@@ -86,7 +86,7 @@ def translate_in_bulk(
     if field and not any(map(is_json_lines, inputs)):
         raise InputError(f"--field {field}: no input ends in .jsonl or .jsonl.gz")
     json_field = JsonField(field, output_field or "translation") if field else None
-    with _interruptible(), BulkTranslation.lock(directory):
+    with _signals_as_interrupted(), BulkTranslation.lock(directory):
         corpus = BulkTranslation(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
         log(
             f"{format_count(len(corpus.shards), 'file')}, {corpus.num_skipped:,} finished before; "
@@ -185,7 +185,7 @@ def _translate_parts(corpus: BulkTranslation, pool: LinePool) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _signals_as_interrupted() -> Iterator[None]:
     """Raise `Interrupted` if a signal to end comes while the block runs.
 
     In the block the signal raises KeyboardInterrupt, the only exception that Ray lets through.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.results import Translation
 
 
-def translate_units(
+def translate_by_sentence(
     task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: DecodingOverrides
 ) -> None:
     """Write the translation of a document in its format, or of the paragraphs of a text, sentence by sentence.

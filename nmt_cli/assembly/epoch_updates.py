@@ -24,7 +24,7 @@ from nmt_cli.system.errors import InputError
 if TYPE_CHECKING:
     from nmt_cli.assembly.preflight import CheckResult
     from nmt_cli.config.schema import Config
-    from nmt_cli.data.sampler import Numbers
+    from nmt_cli.data.sampler import NumberArray
     from nmt_cli.data.tokenizer import Tokenizer
 
 WORD_PAIRS_BYTES = 1_000_000
@@ -102,7 +102,7 @@ def _lines(corpus: Corpus, config: Config) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8)]
 
 
-def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> Numbers:
+def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> NumberArray:
     """Return the numbers of pieces of source and target (2, N) of the N pairs that the length limits keep."""
 
     data = config.data

@@ -21,10 +21,10 @@ from nmt_cli.data.language_profile import LanguageProfile, language_probabilitie
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
-from nmt_cli.improve.estimate import Speed, TrialError, measure_machine, table
+from nmt_cli.improve.estimate import Speed, TrialError, measure_machine, plan_lines
 from nmt_cli.improve.plan import LineCounts, final_models, has_reverse_directions, plan
 from nmt_cli.improve.record import LOCK, StageRecords, count_lines
-from nmt_cli.improve.result import baseline_checkpoint, best_checkpoint, best_of, copy_model, publish
+from nmt_cli.improve.result import baseline_checkpoint, best_checkpoint, best_model, copy_model, publish
 from nmt_cli.improve.stage_runner import run_stages
 from nmt_cli.improve.training import has_all_directions
 from nmt_cli.system.console import command_line, format_count, log, warn
@@ -246,7 +246,7 @@ def _print_plan(stages: Sequence[Stage], records: StageRecords, speed: Speed) ->
     """Print a line for each stage, with its time and its disk space."""
     measured = "for this machine as it is now" if speed.is_measured else "rough, because the trial failed"
     print(f"{len(stages)} stages in {records.directory}; times {measured}")
-    for line in table(stages, speed):
+    for line in plan_lines(stages, speed):
         print(line)
 
 
@@ -269,7 +269,7 @@ def _execute_plan(
     speed = _measured_speed(config, recipe, tokenizers) if tokenizers else Speed()
     run_stages(make_stages, records, speed, workers=workers)
     models = final_models(stages)
-    chosen = best_of(models)
+    chosen = best_model(models)
     copy_model(chosen, records.directory)
     records.write_result(recipe, stages, chosen, models)
     publish(chosen, records.directory)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.line_tasks import LinePool
 
-    WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
+    AddPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
     "A function that yields each window of lines with the prefixes of its translations, or None without prefixes."
 
 
@@ -37,14 +37,14 @@ def translate_file(task: TranslationTask, models: ModelOptions, decoding: Decodi
     task.check(decoding)
     experiments = models.experiments()
     refuse_overwriting(task.output, task.inputs, experiments)
-    if task.confidence and not task.is_of_lines:
+    if task.confidence and not task.is_translated_by_line:
         refuse_overwriting(task.confidence_report_path, [*task.inputs, task.output], experiments)
-    if task.is_of_lines:
+    if task.is_translated_by_line:
         _translate_lines(task, experiments, models, decoding)
     else:
-        from nmt_cli.assembly.document_translation import translate_units
+        from nmt_cli.assembly.document_translation import translate_by_sentence
 
-        translate_units(task, experiments, models, decoding)
+        translate_by_sentence(task, experiments, models, decoding)
 
 
 def _translate_lines(
@@ -60,7 +60,7 @@ def _translate_lines(
     with (
         open_input(file, warns_of_format=not task.is_named_as_document) as stream,
         open_pool("lines", task, experiments, models, decoding) as pool,
-        _windows_of_prefixes(prefix, shard_lines, file) as with_beginnings,
+        _open_prefixes(prefix, shard_lines, file) as with_beginnings,
         open_output(task.output) as out,
     ):
         is_typed = is_standard_input(file) and sys.stdin.isatty()
@@ -116,9 +116,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
 
 
 @contextmanager
-def _windows_of_prefixes(
-    path: str | None, shard_lines: range | None, file: str | None
-) -> Iterator[WithPrefixes | None]:
+def _open_prefixes(path: str | None, shard_lines: range | None, file: str | None) -> Iterator[AddPrefixes | None]:
     """Yield a function that adds to each window of lines the prefixes of their translations; None if `path` is None.
 
     Args:

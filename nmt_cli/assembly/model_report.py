@@ -65,7 +65,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
         }
     checkpoints = experiment.checkpoints
     index = checkpoints.index()
-    metas, damaged = _metas(checkpoints)
+    metas, damaged = _checkpoint_metadata(checkpoints)
     if metas:
         shapes = next(reversed(metas.values()))["shapes"]
         report["parameters"] = _parameters(shapes)
@@ -77,7 +77,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     }
     ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}
     report["checkpoints"] = {
-        name: _describe(meta, checkpoints.path_named(name), ranks.get(name)) for name, meta in metas.items()
+        name: _describe_checkpoint(meta, checkpoints.path_named(name), ranks.get(name)) for name, meta in metas.items()
     } | {name: f"damaged: {problem}" for name, problem in damaged.items()}
     for one in experiment.of_each_direction():
         if one.confidence_path.is_file():
@@ -85,12 +85,12 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     made_by = Provenance(experiment.improvement_path)
     if made_by.path.is_file():
         report |= made_by.sections()
-    sizes = _sizes(experiment.directory)
+    sizes = _file_sizes(experiment.directory)
     report["size"] = f"{sum(sizes) / 1e6:,.1f} MB in {format_count(len(sizes), 'file')}"
     return report
 
 
-def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _checkpoint_metadata(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return the metadata of each sound checkpoint, and the problem of each damaged one, by name.
 
     A checkpoint that a training removes meanwhile is left out.
@@ -111,7 +111,7 @@ def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[st
     return metas, damaged
 
 
-def _sizes(directory: Path) -> list[int]:
+def _file_sizes(directory: Path) -> list[int]:
     """Return the size in bytes of each file in a directory and its subdirectories; files may come and go meanwhile."""
     sizes = []
     for path in directory.rglob("*"):
@@ -141,9 +141,9 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
     return parts | {"all": sum(parts.values())}
 
 
-def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
+def _describe_checkpoint(meta: dict[str, Any], path: Path, rank: int | None) -> str:
     """Return the size, the scores and the rank of a checkpoint in one line; `rank` is 1 for the best by score."""
-    size = sum(_sizes(path)) / 1e6
+    size = sum(_file_sizes(path)) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
     marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"
     return f"{size:,.1f} MB{scores}{marked}"

@@ -15,7 +15,7 @@ from nmt_cli.assembly.imported_pairs import imported_files
 from nmt_cli.assembly.training_inputs import refuse_unfit_text, warn_of_exchanged_sides
 from nmt_cli.config.schema import MAX_LICENCE
 from nmt_cli.config.section import is_name
-from nmt_cli.corpora.advice import MAX_CLEAN_SHARE, clean_command, counts_of_part, fresh_prefix
+from nmt_cli.corpora.advice import MAX_CLEAN_SHARE, clean_command, filter_counts, fresh_prefix
 from nmt_cli.corpora.filter_pairs import cleaned_paths
 from nmt_cli.corpora.survey import survey
 from nmt_cli.corpora.template import (
@@ -107,7 +107,7 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(
-        f"{format_count(text.num_pairs, 'pair')}, {text.words_a_line:.1f} words per target line, "
+        f"{format_count(text.num_pairs, 'pair')}, {text.words_per_line:.1f} words per target line, "
         f"{format_count(text.distinct_words, 'distinct word')}"
     )
     if text.num_whole < (2 if dev is None else 1):
@@ -154,7 +154,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
     commands, files = [], []
     for corpus in corpora:
         files.append((corpus.source, corpus.target))
-        counts = counts_of_part(corpus.source, corpus.target)
+        counts = filter_counts(corpus.source, corpus.target)
         share = counts.share(counts.dropped)
         if share > MAX_CLEAN_SHARE:
             reasons = ", ".join(
@@ -172,11 +172,11 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
             files[-1] = str(source), str(target)
             commands.append(clean_command(corpus))
     if commands:
-        commands.append(_command(files, output, header, dev))
+        commands.append(_init_command(files, output, header, dev))
         log(f"to clean first: {'; '.join(commands)}")
 
 
-def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:
+def _init_command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:
     """Return the `nmt init` command that writes a configuration for the cleaned files next to this configuration."""
     words = [word for pair in files for word in ("--source", pair[0], "--target", pair[1])]
     words += ["--source-lang", str(header.source_lang), "--target-lang", str(header.target_lang)]

@@ -142,7 +142,7 @@ def _write(
             ]
             splits = hold_out(undivided, seed=header.seed)
             _log_splits(texts, splits)
-            plan = _plan(texts, directions, paths, splits)
+            plan = _data_plan(texts, directions, paths, splits)
             count = partial(
                 updates_of_text,
                 [_oriented_corpus(corpora[n % len(texts)], n < len(texts)) for n in range(len(directions))],
@@ -159,7 +159,7 @@ def _oriented_corpus(corpus: Corpus, is_forward: bool) -> Corpus:
     return corpus if is_forward else Corpus(corpus.target, corpus.source)
 
 
-def _plan(
+def _data_plan(
     texts: Sequence[_DirectionFiles],
     directions: Sequence[Direction],
     paths: dict[str, list[list[Path]]],

@@ -29,10 +29,12 @@ def served_work(models: Sequence[Sequence[Experiment]], loading_options: dict[st
 
 
 def _build_loop(models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any]) -> SharedSearch:
-    return _loop(models, loading_options, [open_directions(directions, **loading_options) for directions in models])
+    return _shared_search(
+        models, loading_options, [open_directions(directions, **loading_options) for directions in models]
+    )
 
 
-def _loop(
+def _shared_search(
     models: Sequence[Sequence[Experiment]], loading_options: dict[str, Any], translators: Sequence[list[Translator]]
 ) -> SharedSearch:
     return SharedSearch(
@@ -50,4 +52,6 @@ def _reload_model(
     anew = open_directions([Experiment(one.directory, one.direction) for one in models[number]], **loading_options)
     for translator in anew:
         translator.translate_window([PROBE.encode()])
-    return _loop(models, loading_options, [anew if place == number else own for place, own in enumerate(translators)])
+    return _shared_search(
+        models, loading_options, [anew if place == number else own for place, own in enumerate(translators)]
+    )

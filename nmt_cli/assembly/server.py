@@ -92,7 +92,7 @@ def serve_models(
             service = Service(directions, limits, metrics, search.problem, needs_key=keys is not None)
             app = App(service, keys, logs_text=logs_text, root_path=root_path)
             watched = [
-                _watched(search, *model, models.checkpoint) for model in enumerate(zip(served, seen, strict=True))
+                _watched_model(search, *model, models.checkpoint) for model in enumerate(zip(served, seen, strict=True))
             ]
             watcher = Watcher(watched, metrics) if watches else None
             shown = f"[{host}]" if ":" in host else host
@@ -180,7 +180,7 @@ def _direction(experiment: Experiment, engine: Engine) -> Direction:
     return Direction(data.direction.source, data.direction.target, engine, splitter(data.direction.source))
 
 
-def _watched(
+def _watched_model(
     search: TranslationBackend, number: int, model: tuple[Sequence[Experiment], str], checkpoint: str
 ) -> WatchedModel:
     """Return an object by which a `Watcher` notices newer checkpoints of a model and has them loaded.

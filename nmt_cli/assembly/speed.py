@@ -116,7 +116,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         times = time_alternately(ways, seconds=SECONDS)
     seconds_by_size[batch.num_sentences] = statistics.median(times["gradient"])
     return TrainingSpeed(
-        _extrapolated(seconds_by_size, full_size) + statistics.median(times["optimizer step"]),
+        _extrapolated_seconds(seconds_by_size, full_size) + statistics.median(times["optimizer step"]),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),
@@ -140,7 +140,7 @@ def _largest_batch(
         size = min(full_size, GROWTH * size)
 
 
-def _extrapolated(seconds_by_size: dict[int, float], full_size: int) -> float:
+def _extrapolated_seconds(seconds_by_size: dict[int, float], full_size: int) -> float:
     """Return the seconds for a batch of `full_size` pairs, linear in the pairs through the two largest sizes in
     `seconds_by_size`."""
     *_, size = seconds_by_size

@@ -305,14 +305,14 @@ def tokenizer_origin(config: Config) -> Path | None:
     """
     if config.training.init_from is None:
         return None
-    origin, _ = _origin(config.training.init_from)
+    origin, _ = _origin_run(config.training.init_from)
     own, its = (c.tokenizer.model_dump(mode="json", exclude=IGNORED_TOKENIZER_KEYS) for c in (config, origin.config))
     own_data, its_data = config.data, origin.config.data
     has_all = {*own_data.directions} <= {*its_data.directions} and {*own_data.tags} <= {*its_data.tags}
     return origin.directory if has_all and own == its else None
 
 
-def _origin(init_from: str) -> tuple[Experiment, Path]:
+def _origin_run(init_from: str) -> tuple[Experiment, Path]:
     """Return the run that `training.init_from` names, and its best checkpoint."""
     origin = Experiment(Path(init_from))
     if not origin.directory.is_dir():
@@ -335,7 +335,7 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     if config.training.init_from is None or experiment.has_begun:
         return
 
-    origin, best = _origin(config.training.init_from)
+    origin, best = _origin_run(config.training.init_from)
     path = best / MODEL_FILE
     source, target = origin.tokenizers
     if config.model.tied_embeddings not in ("none", "target") and not source.has_same_model(target):

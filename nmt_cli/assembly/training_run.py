@@ -374,7 +374,8 @@ def _build_trainer(
     )  # fmt: skip
     recovery = Recovery(
         experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, stopping=stopping,
-        intervals=intervals, rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None,
+        intervals=intervals, rewinds=training.on_divergence == "rewind",
+        clips_gradients=training.clip_grad_norm is not None,
         world=world,
     )  # fmt: skip
     schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)

@@ -95,7 +95,7 @@ class TranslationTask:
         return self.file is not None and ending_of(self.file) is not None
 
     @property
-    def is_of_lines(self) -> bool:
+    def is_translated_by_line(self) -> bool:
         """True if each line of the file is translated by itself, and not as a part of a document or paragraph."""
         return not self.paragraphs and not self.is_document
 
@@ -119,11 +119,11 @@ class TranslationTask:
         _check_choice("--format", self.format, ("text", "jsonl", "moses"))
         _check_choice("--alignment", self.alignment, ("none", "hard", "soft"))
         self._check_constraints(decoding)
-        if not self.is_of_lines or self.overwrite:
+        if not self.is_translated_by_line or self.overwrite:
             self._check_document(decoding)
         if self.confidence and decoding.sample:
             raise InputError("--confidence: tells how good the best translation is, so it does not go with --sample")
-        if self.confidence and self.is_of_lines and self.format != "jsonl":
+        if self.confidence and self.is_translated_by_line and self.format != "jsonl":
             raise InputError(f"--confidence: has no place in the format {self.format}; add --format jsonl")
 
     def _check_constraints(self, decoding: DecodingOverrides) -> None:

@@ -77,7 +77,7 @@ def align_pairs(
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
 
 
-def scorer_of(translator: Translator) -> PairScorer:
+def alignment_scorer(translator: Translator) -> PairScorer:
     """Return a scorer of given pairs with the models of a translator; the pairs are not normalized.
 
     Raises:

@@ -44,8 +44,8 @@ def explain(problem: Any) -> str:
         message = f"must be one of {problem['ctx']['expected']}"
     if kind == "string_pattern_mismatch":
         message = _pattern_message(problem["ctx"]["pattern"], _schema()) or message
-    for told, plain in _PLAIN_WORDS.items():
-        message = message.replace(told, plain)
+    for pydantic_words, plain in _PLAIN_WORDS.items():
+        message = message.replace(pydantic_words, plain)
     given = json.dumps(problem["input"], ensure_ascii=False)
     return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
 

@@ -151,7 +151,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
     left_out: set[str] = set()
     filled_in: set[_Location] = set()
     new = problems
-    while _mend(rest, new, left_out, filled_in):
+    while _repair_values(rest, new, left_out, filled_in):
         try:
             return problems, Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
@@ -175,7 +175,7 @@ def _errors(error: ValidationError) -> list[Any]:
     ]
 
 
-def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: set[_Location]) -> bool:
+def _repair_values(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: set[_Location]) -> bool:
     """Remove wrong keys, adding their names to `left_out`, and fill in missing ones; return False if nothing changed.
 
     A key is filled in once, so that this comes to an end.

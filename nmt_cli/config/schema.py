@@ -440,7 +440,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_limit_is_enough(cls, given: Any) -> Any:
+    def _drop_default_max_epochs(cls, given: Any) -> Any:
         """Drop the default of `max_epochs` where only `max_steps` is given."""
         has_steps = isinstance(given, Mapping) and given.get("max_steps") is not None
         return {"max_epochs": None, **given} if has_steps else given

@@ -130,7 +130,7 @@ def merge_advice(parts: Sequence[AdviceReport]) -> AdviceReport:
     )
 
 
-def counts_of_part(source: str, target: str) -> FilterCounts:
+def filter_counts(source: str, target: str) -> FilterCounts:
     """Return counts of pairs that fail filters or are dropped by default, among about `MAX_EXAMINED` of a corpus."""
     return count_filtered([source, target], dropping_filters(), max_pairs=MAX_EXAMINED)
 
@@ -143,7 +143,7 @@ def _filter_advice(
     A filter is inactive if it cannot learn enough from the corpus; for dev and test sets none is named. The share is in
     per cent. The two files must have equal line counts. `leaks` are dev or test sets whose sources must not be in it.
     """
-    counts = counts_of_part(report.source, report.target)
+    counts = filter_counts(report.source, report.target)
     found = []
     for filter_ in FILTERS:
         share = counts.share(counts.found[filter_.name])

@@ -131,17 +131,17 @@ def analyse(
     held_out = [reader for reader in readers if not reader.is_training]
     with ExitStack() as stack, Progress("checking", unit="pair") as progress:
         # The training corpora are numbered as one, because a pair of one may repeat a pair of another.
-        trained_on = _IndexedCorpora(stack.enter_context(PairIndex()), training)
-        kept_apart = [_IndexedCorpora(stack.enter_context(PairIndex()), [reader]) for reader in held_out]
-        for indexed in (*kept_apart, trained_on):
+        indexed_training = _IndexedCorpora(stack.enter_context(PairIndex()), training)
+        indexed_held_out = [_IndexedCorpora(stack.enter_context(PairIndex()), [reader]) for reader in held_out]
+        for indexed in (*indexed_held_out, indexed_training):
             indexed.read(progress)
         for reader in readers:
             reader.find_outliers()
-        for indexed in (*kept_apart, trained_on):
+        for indexed in (*indexed_held_out, indexed_training):
             indexed.find_repeats()
-        for reader, indexed in zip(held_out, kept_apart, strict=True):
-            reader.report.findings["overlap"] = indexed.overlap(trained_on)
-            for dev in kept_apart:
+        for reader, indexed in zip(held_out, indexed_held_out, strict=True):
+            reader.report.findings["overlap"] = indexed.overlap(indexed_training)
+            for dev in indexed_held_out:
                 if dev is not indexed and dev.readers[0].report.is_dev:
                     reader.report.findings["dev_overlap"] = indexed.overlap(dev)
     return [reader.report for reader in readers]

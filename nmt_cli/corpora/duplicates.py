@@ -24,7 +24,7 @@ DUPLICATE, MANY_TARGETS, HELD_OUT = 1, 2, 4
 targets; its source is held out."""
 MAX_TARGETS = 3
 """Number of targets of one source after which further targets are marked `MANY_TARGETS`."""
-PART = 2**22
+HASHES_PER_PART = 2**22
 """Number of hashes that are compared at a time."""
 NO_HASH = 0
 """Value in place of the hash of a pair with an empty side, which never counts as a repetition."""
@@ -36,7 +36,7 @@ class PairIndex:
     """Hashes of pairs and of their sources, in temporary files. Pairs have row numbers, from 0, as they are added."""
 
     def __init__(self) -> None:
-        self._pairs, self._sources = _HashFile(PART), _HashFile(PART)
+        self._pairs, self._sources = _HashFile(HASHES_PER_PART), _HashFile(HASHES_PER_PART)
 
     def __enter__(self) -> PairIndex:
         return self
@@ -94,7 +94,7 @@ class PairIndex:
         return bits
 
 
-def hashes_of(paths: Sequence[str]) -> Hashes:
+def line_hashes(paths: Sequence[str]) -> Hashes:
     """Return the distinct hashes, in rising order, of the lines with text in some files.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nmt_cli.corpora.character_filters import failed_line_filters
-from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, PairIndex, hashes_of
+from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, PairIndex, line_hashes
 from nmt_cli.corpora.filter_pairs import BLOCK, FilteredPair
 from nmt_cli.corpora.filters import LINE_FILTERS
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
@@ -30,7 +30,7 @@ def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredP
         with open_input(path) as stream:
             for line in iter_lines(stream):
                 index.add(line, line)
-        bits = index.bits(hashes_of(without))
+        bits = index.bits(line_hashes(without))
     marks = (("leak", HELD_OUT), ("duplicate", DUPLICATE))
     number = 0
     with open_input(path) as stream, Progress("filtering", unit="line", total=len(bits)) as progress:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, hashes_of
+from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, line_hashes
 from nmt_cli.corpora.pair_filter import PairFilters
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.pairs import parallel_lines
@@ -122,7 +122,7 @@ def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
     """
     sample: dict[int, Lines] = {}
     limit = 2**64
-    held_out_hashes = hashes_of(held_out)
+    held_out_hashes = line_hashes(held_out)
     with PairIndex() as index, Progress("reading", unit="pair") as progress:
         for lines in parallel_lines(paths):
             source, target = lines[0].strip(), lines[1].strip()

@@ -46,9 +46,9 @@ STRANGE_SHARE = 0.8
 the gap between the median fits of lines of both languages."""
 STRANGE_SPREADS = 5.0
 """Least distance below the median fit of a line in neither language, as a multiple of the median absolute deviation."""
-OWN_SHARE = 0.5
+MIN_OWN_LANGUAGE_SHARE = 0.5
 """A line with this share of the median evidence for its own language is never in neither, however rare its words."""
-MAX_DISTANCE = 4.0
+MAX_LANGUAGE_GAP = 4.0
 """Upper limit, in nats per trigram, for the gap that `STRANGE_SHARE` is a share of. The gap to a language in another
 script is large, although a third language in the same script may be much nearer."""
 _SCRIPT_STARTS = np.array(
@@ -194,7 +194,7 @@ class LanguageFilter:
             limits = self._sides[own]
             leaning.append(evidence * side.lengths < -MIN_EVIDENCE)
             foreign.append(leaning[own] & (evidence < -FOREIGN_SHARE * limits.evidence))
-            is_own = (side.lengths < MIN_STRANGE_TRIGRAMS) | (evidence >= OWN_SHARE * limits.evidence)
+            is_own = (side.lengths < MIN_STRANGE_TRIGRAMS) | (evidence >= MIN_OWN_LANGUAGE_SHARE * limits.evidence)
             strange.append(~is_own & (fit < limits.strange))
         swapped = (foreign[0] & leaning[1]) | (leaning[0] & foreign[1])
         return LanguageFlags(swapped, (foreign[0] | foreign[1] | strange[0] | strange[1]) & ~swapped)
@@ -209,5 +209,5 @@ def _fit_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
     usual = float(np.median(fit))
     spread = float(np.median(np.abs(fit - usual)))
     return usual - part * max(
-        STRANGE_SPREADS * spread, STRANGE_SHARE * min(usual - float(np.median(other)), MAX_DISTANCE)
+        STRANGE_SPREADS * spread, STRANGE_SHARE * min(usual - float(np.median(other)), MAX_LANGUAGE_GAP)
     )

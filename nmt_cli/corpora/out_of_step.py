@@ -34,11 +34,11 @@ EVIDENCE_WEIGHT = 0.5
 MAX_EVIDENCE = 3.0
 TRANSITION_COST = 12.0
 """Evidence, in nats, that each change of the shift needs, such as the beginning or end of a stretch out of step."""
-SUSPICION = 6.0
+MIN_SUSPECT_EVIDENCE = 6.0
 """Total evidence against being in step, in nats, from which the shifts other than 0 are tried in a stretch."""
-MARGIN = 64
+MARGIN_ROWS = 64
 """Number of rows before and after a suspected stretch for which the shifts are tried too."""
-LOST_EVIDENCE = -0.7
+NO_MATCH_EVIDENCE = -0.7
 """Evidence of any line, in nats, for the state in which no line nearby fits. It is below 0, so that loose translations
 do not count as out of step."""
 MIN_COGNATE = 4
@@ -67,7 +67,7 @@ class OutOfStepDetector:
         self.is_sure = self.contrast >= MIN_CONTRAST
         """False if the words do not separate pairs from unrelated lines. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
-        self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
+        self._hit_log_odds, self._miss_log_odds = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
         self.reset()
 
     def reset(self) -> None:
@@ -101,7 +101,7 @@ class OutOfStepDetector:
     def _evidence(self, source: Words, target: Words) -> float:
         """Return the weighted log-odds, in nats, that these sides translate each other, at most `MAX_EVIDENCE`."""
         hits, total = self._hits(source, target)
-        evidence = EVIDENCE_WEIGHT * (hits * self._hit + (total - hits) * self._miss)
+        evidence = EVIDENCE_WEIGHT * (hits * self._hit_log_odds + (total - hits) * self._miss_log_odds)
         return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
 
     def flag(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
@@ -117,7 +117,7 @@ class OutOfStepDetector:
             return flags
         table = np.full((len(pairs), len(SHIFTS) + 1), -MAX_EVIDENCE)
         table[:, 0] = straight
-        table[:, -1] = LOST_EVIDENCE
+        table[:, -1] = NO_MATCH_EVIDENCE
         for row in np.flatnonzero(suspected).tolist():
             for column, shift in enumerate(SHIFTS[1:], start=1):
                 is_within = 0 <= row + shift < len(pairs)
@@ -129,19 +129,19 @@ class OutOfStepDetector:
 
         `table` has the evidence of each row for each state, in nats. The path continues from the block before.
         """
-        came = np.zeros(table.shape, dtype=np.int8)
+        previous_states = np.zeros(table.shape, dtype=np.int8)
         scores = self._scores
         stay = np.arange(table.shape[1], dtype=np.int8)
         for row, evidence in enumerate(table):
             best = int(scores.argmax())
             moved = scores[best] - TRANSITION_COST
-            came[row] = np.where(scores >= moved, stay, best)
+            previous_states[row] = np.where(scores >= moved, stay, best)
             scores = np.maximum(scores, moved) + evidence
         path = np.zeros(len(table), dtype=np.intp)
         state = int(scores.argmax())
         for row in range(len(table) - 1, -1, -1):
             path[row] = state
-            state = int(came[row, state])
+            state = int(previous_states[row, state])
         self._scores = scores - scores.max()
         return path
 
@@ -153,16 +153,16 @@ def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool
     where later evidence for being in step makes up for the evidence against it.
     """
     suspected = np.zeros(len(evidence), dtype=bool)
-    begin, fallen, is_far = 0, TRANSITION_COST if begins_suspected else 0.0, begins_suspected
+    begin, evidence_against, is_far = 0, TRANSITION_COST if begins_suspected else 0.0, begins_suspected
     for row, value in enumerate(evidence.tolist()):
-        fallen = max(0.0, fallen - value)
-        is_far = is_far or fallen >= SUSPICION
-        if fallen == 0.0:
+        evidence_against = max(0.0, evidence_against - value)
+        is_far = is_far or evidence_against >= MIN_SUSPECT_EVIDENCE
+        if evidence_against == 0.0:
             if is_far:
-                suspected[max(0, begin - MARGIN) : row + MARGIN] = True
+                suspected[max(0, begin - MARGIN_ROWS) : row + MARGIN_ROWS] = True
             begin, is_far = row, False
     if is_far:
-        suspected[max(0, begin - MARGIN) :] = True
+        suspected[max(0, begin - MARGIN_ROWS) :] = True
     return suspected
 
 

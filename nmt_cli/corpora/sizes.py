@@ -259,9 +259,9 @@ def _has_ideographs(text: TextSurvey) -> bool:
 def _pieces_per_line(text: TextSurvey) -> float:
     """Return the approximate number of pieces of a target line, estimated from words or characters, whichever gives
     more: if words are not separated by blanks, only the characters count."""
-    characters_a_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
-    by_characters = text.characters_a_line / characters_a_piece
-    return max(text.words_a_line * PIECES_PER_WORD, by_characters)
+    characters_per_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
+    by_characters = text.characters_per_line / characters_per_piece
+    return max(text.words_per_line * PIECES_PER_WORD, by_characters)
 
 
 def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:

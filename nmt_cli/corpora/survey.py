@@ -30,9 +30,9 @@ class TextSurvey:
     """Pairs that are not UTF-8."""
     num_whole: int
     """Pairs in UTF-8 with text on both sides."""
-    words_a_line: float
+    words_per_line: float
     """Average number of words of a target line, in the first `SURVEYED_PAIRS` pairs."""
-    characters_a_line: float
+    characters_per_line: float
     """Average number of characters of a target line, white space not counted, in the first `SURVEYED_PAIRS` pairs."""
     distinct_words: int
     """Distinct words of both sides together, in the first `SURVEYED_PAIRS` pairs."""
@@ -72,8 +72,8 @@ def survey(corpora: Sequence[Corpus]) -> TextSurvey:
         num_pairs=read.read,
         num_invalid=sum(read.left_out.values()),
         num_whole=num_whole,
-        words_a_line=num_words / max(1, num_surveyed),
-        characters_a_line=num_characters / max(1, num_surveyed),
+        words_per_line=num_words / max(1, num_surveyed),
+        characters_per_line=num_characters / max(1, num_surveyed),
         distinct_words=len(words),
         distinct_characters=len(characters),
         covering_characters=covering,

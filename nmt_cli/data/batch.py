@@ -55,17 +55,17 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch with all tensors on `device`."""
-        return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
+        return self._map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
     def to_async(self, device: torch.device) -> Batch:
         """Return the batch on `device`, copied from pinned memory, so that the host does not wait for a GPU."""
-        return (self._mapped(Tensor.pin_memory) if device.type == "cuda" else self).to(device)
+        return (self._map_tensors(Tensor.pin_memory) if device.type == "cuda" else self).to(device)
 
     def split(self, parts: int) -> list[Batch]:
         """Return at most `parts` micro-batches of about equal numbers of sentences, in order."""
         size = -(-self.num_sentences // parts)
         starts = range(0, self.num_sentences, size)
-        return [self._mapped(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
+        return [self._map_tensors(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
 
     def padded(self, num_sentences: int, source_width: int, target_width: int) -> Batch:
         """Return the batch with more padding: `num_sentences` rows, and these source and target widths."""
@@ -85,7 +85,7 @@ class Batch(NamedTuple):
             None if self.links_BTS is None else to_size(self.links_BTS, *target, source_width),
         )
 
-    def _mapped(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> Batch:
         links = None if self.links_BTS is None else change(self.links_BTS)
         source, source_valid, inputs, outputs, target_valid = (change(tensor) for tensor in self[:5])
         return Batch(source, source_valid, inputs, outputs, target_valid, links)

@@ -40,7 +40,7 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: is a directory; give the name of a file")
     with ExitStack() as stack:
         try:
-            other_names = _other_names(path)
+            other_names = _count_other_links(path)
             stream = _open(path, stack)
         except OSError as error:
             error.filename = str(path)
@@ -143,7 +143,7 @@ def _open(path: Path, stack: ExitStack) -> IO[bytes]:
     return stack.enter_context(temporary.open("wb"))
 
 
-def _other_names(path: Path) -> int:
+def _count_other_links(path: Path) -> int:
     """Return the number of hard links of a regular file other than the name that is written to; 0 for other outputs."""
     return path.stat().st_nlink - 1 if path.is_file() and _open_descriptor(path) is None else 0
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROUNDS = 6
-Places = NDArray[np.int64]
+IndexArray = NDArray[np.int64]
 _Words = NDArray[np.uint64]
 
 
@@ -26,7 +26,7 @@ class Permutation:
         self._half_mask = np.uint64((1 << int(self._half_bits)) - 1)
         self._keys = np.random.SeedSequence(list(seed)).generate_state(ROUNDS, np.uint64)
 
-    def __call__(self, places: Places) -> Places:
+    def __call__(self, places: IndexArray) -> IndexArray:
         """Return the numbers at `places` of the permutation, an array of the same shape, each in [0, size)."""
         numbers = self._permute_once(places.astype(np.uint64))
         beyond = np.flatnonzero(numbers >= self._size)

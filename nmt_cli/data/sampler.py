@@ -19,13 +19,13 @@ from nmt_cli.system.errors import InputError
 BATCHES_IN_POOL = 100
 _ORDER, _SHARE, _BATCHES = 1, 2, 3
 """Parts of a seed for different random orders: of an epoch, of a corpus that is drawn in part, of a pool's batches."""
-Numbers = NDArray[Any]
+NumberArray = NDArray[Any]
 
 
 class Lengths(Protocol):
     """Numbers of pieces of one side of all pairs, by pair number, on disk or in memory."""
 
-    def __getitem__(self, numbers: Numbers, /) -> Numbers:
+    def __getitem__(self, numbers: NumberArray, /) -> NumberArray:
         """Return the lengths (N,) of the pairs with these numbers (N,)."""
         ...
 
@@ -42,7 +42,7 @@ class Cursor(NamedTuple):
 class SampledBatch(NamedTuple):
     """The numbers of the pairs of one batch."""
 
-    pairs: Numbers
+    pairs: NumberArray
     next: Cursor
     """The position of the batch after this one."""
     progress: float
@@ -62,7 +62,7 @@ def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
         raise InputError("\n".join(problems))
 
 
-def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]:
+def _shares(sizes: NumberArray, weights: Sequence[float]) -> tuple[NumberArray, NumberArray]:
     """Return two numbers of pairs of each corpus in an epoch: from whole repetitions, and drawn at random in addition.
 
     A corpus of weight 2.5 is repeated twice, and a random half of it is drawn in addition.
@@ -158,7 +158,7 @@ class Sampler:
         """Number of pools of an epoch."""
         return -(-self.pairs_per_epoch // self._pool_size)
 
-    def _plan(self, epoch: int, pool: int) -> list[Numbers]:
+    def _plan(self, epoch: int, pool: int) -> list[NumberArray]:
         """Return the batches of a pool: its pairs, sorted by length and cut, in random order."""
         first = pool * self._pool_size
         places = np.arange(first, min(first + self._pool_size, self.pairs_per_epoch))
@@ -181,14 +181,14 @@ class Sampler:
         np.random.default_rng([self._seed, epoch, _BATCHES, pool]).shuffle(batches)
         return batches
 
-    def _pairs(self, epoch: int, entries: Numbers) -> Numbers:
+    def _pairs(self, epoch: int, entries: NumberArray) -> NumberArray:
         """Return the pair numbers of entries of an epoch before it is shuffled.
 
         These entries are in the order of the corpora: of each its whole repetitions, then the pairs drawn at random.
         """
         corpora = np.searchsorted(self._ends, entries, side="right")
         within = entries - np.where(corpora > 0, self._ends[corpora - 1], 0)
-        pairs: Numbers = self._starts[corpora] + within % np.maximum(self._sizes[corpora], 1)
+        pairs: NumberArray = self._starts[corpora] + within % np.maximum(self._sizes[corpora], 1)
         for corpus in np.unique(corpora[within >= self._repeated[corpora]]):
             drawn = np.flatnonzero((corpora == corpus) & (within >= self._repeated[corpora]))
             places = within[drawn] - self._repeated[corpus]

@@ -42,7 +42,7 @@ FORMAT_VERSION = 4
 MANIFEST = "manifest.json"
 CHUNK = 4096
 BYTES_AT_ONCE = 1 << 24
-Numbers = NDArray[Any]
+NumberArray = NDArray[Any]
 
 
 class _RaggedArray:
@@ -58,11 +58,11 @@ class _RaggedArray:
         for descriptor in (self._values, self._bounds):
             finalize(self, os.close, descriptor)
 
-    def row(self, number: int) -> Numbers:
+    def row(self, number: int) -> NumberArray:
         (start, end), size = self._limits([number])[0], self._dtype.itemsize
         return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
 
-    def counts(self, num_values: int) -> Numbers:
+    def counts(self, num_values: int) -> NumberArray:
         """Return the number of occurrences (num_values,) of each value in all rows; values are below `num_values`."""
         counts, place = np.zeros(num_values, dtype=np.int64), 0
         while values := os.pread(self._values, BYTES_AT_ONCE, place):
@@ -70,12 +70,12 @@ class _RaggedArray:
             place += len(values)
         return counts
 
-    def __getitem__(self, numbers: Numbers) -> Numbers:
+    def __getitem__(self, numbers: NumberArray) -> NumberArray:
         """Return the numbers of values (N,) in the rows with these numbers (N,), from 0."""
         limits = self._limits(numbers.tolist())
         return np.subtract(limits[:, 1], limits[:, 0])
 
-    def _limits(self, numbers: Sequence[int]) -> Numbers:
+    def _limits(self, numbers: Sequence[int]) -> NumberArray:
         """Return the positions, counted in values of the file, where each of N rows begins and ends (N, 2)."""
         size = np.dtype(np.int64).itemsize
         found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
@@ -123,7 +123,7 @@ class PairStore:
         source, target = (ragged.row(number).tolist() for ragged in self._ids)
         return source, target
 
-    def target_counts(self, vocab_size: int) -> Numbers:
+    def target_counts(self, vocab_size: int) -> NumberArray:
         """Return the frequency (V,) of each piece in the targets, with one </s> for each; all corpora count once."""
         counts = self._ids[1].counts(vocab_size)
         counts[EOS] += len(self)
@@ -357,7 +357,7 @@ class _Writer:
         self.num_rows += len(rows)
         self.num_values += len(values)
 
-    def _write_bounds(self, bounds: Numbers) -> None:
+    def _write_bounds(self, bounds: NumberArray) -> None:
         self._files[1].write(bounds.tobytes())
 
     def close(self) -> None:

@@ -61,7 +61,9 @@ def write(book: PhraseBook, directory: Path) -> list[Path]:
     texts = {directory / name: text for name, text in _texts(book)}
     try:
         missing = [path for path in texts if not os.path.lexists(path)]
-        if others := [str(path) for path, text in texts.items() if path not in missing and not _holds(path, text)]:
+        if others := [
+            str(path) for path, text in texts.items() if path not in missing and not _has_content(path, text)
+        ]:
             raise InputError(
                 f"{', '.join(others)}: exists already with other text than the phrase book's, and is not overwritten; "
                 "choose another --dir, or move it away"
@@ -88,7 +90,7 @@ def _as_lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _holds(path: Path, text: bytes) -> bool:
+def _has_content(path: Path, text: bytes) -> bool:
     return path.is_file() and path.stat().st_size == len(text) and path.read_bytes() == text
 
 

@@ -35,7 +35,7 @@ def join_cues(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
     the word is a frequent beginning of sentences, or is written with a small letter elsewhere.
     """
     chain: list[Segment] = []
-    beginnings = _small_words(segments) if primary_language(language) in _CAPITAL_NOUNS else None
+    beginnings = _sentence_beginnings(segments) if primary_language(language) in _CAPITAL_NOUNS else None
     for segment in segments:
         if chain and not _continues_sentence(chain, segment, beginnings):
             yield _join_chain(chain)
@@ -45,7 +45,7 @@ def join_cues(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
         yield _join_chain(chain)
 
 
-def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
+def _sentence_beginnings(segments: Sequence[Segment]) -> frozenset[str]:
     """Return the words that begin a sentence if capitalised: `_BEGINNINGS`, and words that a cue writes small."""
     texts = (line for segment in segments if segment.time is not None for line in _bare_lines(segment))
     return frozenset(_BEGINNINGS.split()) | {

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 MAX_CHARACTERS_PER_SECOND = 17.0
 """Reading speed that many guidelines for subtitles allow; spaces count as characters."""
-_EMPTY = 1e6
-_TOO_FAST = 10.0
+_EMPTY_CUE_COST = 1e6
+_TOO_FAST_COST = 10.0
 """Cost of a character that cannot be read in time; a word in the wrong cue costs 1."""
-_SHARE = 0.5
+_SHARE_COST = 0.5
 """Cost of a seam, the border of two cues, for a difference of 1 between the shares of source and translation before
 it."""
 
@@ -48,7 +48,7 @@ def divide_words(
         first, last = columns[cue], columns[cue + 1]
         wrong = [0, *accumulate(not first <= column < last for column in aligned_to)]
         share += cue_parts[cue].num_characters / num_characters
-        away = [_SHARE * abs(length / max(1, lengths[-1]) - share) for length in lengths]
+        away = [_SHARE_COST * abs(length / max(1, lengths[-1]) - share) for length in lengths]
         best, choice = _best_ends(best, lengths, wrong, away, limit_of(cue_parts[cue]))
         choices.append(choice)
     cuts = [num_words]
@@ -80,16 +80,16 @@ def _best_ends(
     queue: deque[int] = deque()
     oldest = 0
     for end, length in enumerate(lengths):
-        cost, start = free[end] + _EMPTY, end
+        cost, start = free[end] + _EMPTY_CUE_COST, end
         while oldest < end and length - lengths[oldest] - 1 > limit:
-            too_long = min(too_long, (free[oldest] - _TOO_FAST * lengths[oldest], oldest))
+            too_long = min(too_long, (free[oldest] - _TOO_FAST_COST * lengths[oldest], oldest))
             oldest += 1
         while queue and queue[0] < oldest:
             queue.popleft()
         if queue:
             cost, start = min((cost, start), (free[queue[0]], queue[0]))
         if oldest:
-            cost, start = min((cost, start), (too_long[0] + _TOO_FAST * (length - 1 - limit), too_long[1]))
+            cost, start = min((cost, start), (too_long[0] + _TOO_FAST_COST * (length - 1 - limit), too_long[1]))
         new.append(cost + wrong[end] + away[end])
         choices.append(start)
         while queue and free[queue[-1]] > free[end]:

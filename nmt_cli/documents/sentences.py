@@ -18,8 +18,8 @@ from nmt_cli.text.language_codes import primary_language
 
 Splitter = Callable[[str], Sequence[str]]
 """Function that splits a text into sentences; joined, they are the text again."""
-_AT_EDGES = (Kind.STANDALONE, Kind.SEAM)
-_AT_ONCE, _AT_MOST = 50_000, 800_000
+_EDGE_KINDS = (Kind.STANDALONE, Kind.SEAM)
+_PART_CHARACTERS, _MAX_PART_CHARACTERS = 50_000, 800_000
 """Characters that are given to the splitter at once, and the limit to which this number grows for a long sentence. A
 longer sentence is cut: nothing can stop the splitter, and no other thread runs meanwhile."""
 
@@ -60,7 +60,7 @@ def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the sentences of a text and the atoms between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
-    for atom in _break_unpaired_tags(_merged(atoms), work):
+    for atom in _break_unpaired_tags(_merge_empty_elements(atoms), work):
         work.step()
         if atom.kind is Kind.BREAK:
             items += [*_items_of_run(run, split, work), atom]
@@ -70,7 +70,7 @@ def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
     return items + _items_of_run(run, split, work)
 
 
-def _merged(atoms: Iterable[Atom]) -> list[Atom]:
+def _merge_empty_elements(atoms: Iterable[Atom]) -> list[Atom]:
     """Return the atoms with each opening tag that is closed at once, as in `<b></b>`, joined with its end into one."""
     merged: list[Atom] = []
     for atom in atoms:
@@ -143,19 +143,19 @@ def _ends_of_sentences(text: str, split: Splitter, work: Work) -> Iterator[int]:
 
     The last sentence of a part may be incomplete, so the next part begins with it.
     """
-    start, length = 0, _AT_ONCE
+    start, length = 0, _PART_CHARACTERS
     while start < len(text):
         sentences = split(text[start : start + length])
         work.count(len(sentences))
         if start + length < len(text):
-            if 2 * len(sentences[-1]) > length and length < _AT_MOST:
+            if 2 * len(sentences[-1]) > length and length < _MAX_PART_CHARACTERS:
                 length *= 2
                 continue
             sentences = sentences[:-1] or sentences
         for sentence in sentences:
             start += len(sentence)
             yield start
-        length = _AT_ONCE
+        length = _PART_CHARACTERS
 
 
 def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
@@ -204,15 +204,15 @@ def _trim_edges(atoms: Sequence[Atom]) -> list[Item]:
     """
     before: list[Item] = []
     after: list[Item] = []
-    middle = [atom for whole in atoms for atom in _white_space_apart(whole)]
+    middle = [atom for whole in atoms for atom in _split_white_space(whole)]
     pairs = closing_tags(middle)
     start, end = 0, len(middle)
     while start < end:
         first, last = middle[start], middle[end - 1]
-        if first.kind in _AT_EDGES or (first.kind is Kind.TEXT and first.text.isspace()):
+        if first.kind in _EDGE_KINDS or (first.kind is Kind.TEXT and first.text.isspace()):
             before.append(first)
             start += 1
-        elif last.kind in _AT_EDGES or (last.kind is Kind.TEXT and last.text.isspace()):
+        elif last.kind in _EDGE_KINDS or (last.kind is Kind.TEXT and last.text.isspace()):
             after.append(last)
             end -= 1
         elif pairs.get(start) == end - 1:
@@ -226,7 +226,7 @@ def _trim_edges(atoms: Sequence[Atom]) -> list[Item]:
     return [*before, *([Unit(tuple(rest))] if has_text else rest), *reversed(after)]
 
 
-def _white_space_apart(atom: Atom) -> Iterator[Atom]:
+def _split_white_space(atom: Atom) -> Iterator[Atom]:
     """Yield a text atom as leading white space, text and trailing white space; other atoms as they are."""
     if atom.kind is not Kind.TEXT or atom.raw != atom.text:
         yield atom

@@ -160,7 +160,7 @@ def restore_unit(
         return None
     finder = (finder or CodeFinder()).counted()
     if signs and "%" not in line.source + brought:
-        finder = replace(finder, is_text=True)
+        finder = replace(finder, has_percentages=True)
     expected = finder.counts(line.source) + finder.counts(escape(brought))
     own = _UnexpectedCodes(line, finder, finder.counts(brought))
     found = texts.Translation(line.text, translation.text, alignment=translation.alignment)

@@ -245,9 +245,9 @@ class _Model:
         from nmt_cli.data.store import records
 
         try:
-            trained_on = str(read_progress(self.checkpoint).get("text", "")).split()
+            training_digests = str(read_progress(self.checkpoint).get("text", "")).split()
         except ModelError:  # as of an average
-            trained_on = []
+            training_digests = []
         data = self.config.data
         return {
             record.name: record
@@ -256,7 +256,7 @@ class _Model:
                 [tokenizer.fingerprint for tokenizer in self.tokenizers],
                 LengthLimits(data.max_length, data.max_length_ratio, data.invalid_utf8),
             )
-            if not trained_on or all(digest[:16] in trained_on for digest in record.digests)
+            if not training_digests or all(digest[:16] in training_digests for digest in record.digests)
         }
 
     def _improvement_inputs(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
@@ -365,16 +365,16 @@ def _read_scores(experiment: Experiment) -> list[EvaluationScores]:
             checkpoints=tuple(_strings(entry.get("checkpoints"))),
             fingerprints=tuple(_strings(entry.get("fingerprints"))),
             scores={metric: score for metric in LABELS if (score := _score(entry.get(metric))) is not None},
-            files=tuple(PurePath(path).name for path in _files_of(entry)),
+            files=tuple(PurePath(path).name for path in _entry_paths(entry)),
             asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
-            is_configured=name in configured and _files_of(entry) in (configured[name], []),
+            is_configured=name in configured and _entry_paths(entry) in (configured[name], []),
             length_penalty=_chosen_length_penalty(entry),
         )
         for name, entry in entries.items()
     ]
 
 
-def _files_of(entry: Mapping[str, Any]) -> list[str]:
+def _entry_paths(entry: Mapping[str, Any]) -> list[str]:
     """Return the paths of source and references in a report's entry; empty in a report of an earlier version."""
     return [*_strings([entry.get("source")]), *_strings(entry.get("references"))]
 

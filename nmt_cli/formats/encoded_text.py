@@ -18,7 +18,7 @@ Charset = Callable[[bytes], re.Match[bytes] | None]
 """Function that returns a match whose first group is the encoding that a document declares, or None."""
 MAX_BYTES = 1 << 29
 """Largest size of a document in bytes, because it is held in memory."""
-_NOT_BACK = "its encoding, {}, cannot be written back unchanged, so the output is in UTF-8"
+_NOT_REENCODABLE = "its encoding, {}, cannot be written back unchanged, so the output is in UTF-8"
 _HEAD = 1 << 16
 """Number of bytes at the beginning in which a document declares its encoding."""
 
@@ -130,13 +130,13 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
         if data.isascii() and declared is not None and note is None:
             own = declared_codec(declared)
             if found.text.encode(own, "replace") != data:  # its ASCII is another one, as that of UTF-7
-                own, note = "utf-8", _NOT_BACK.format(declared)
+                own, note = "utf-8", _NOT_REENCODABLE.format(declared)
         needs_utf8_declaration = note is not None and own == "utf-8"
     else:
         if note is not None or declared is None:
             note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}; the output is in UTF-8"
         elif found.text.encode(own, "replace") != data:
-            note = _NOT_BACK.format(declared)
+            note = _NOT_REENCODABLE.format(declared)
         needs_utf8_declaration = note is not None
         own = "utf-8" if needs_utf8_declaration else own
     return EncodedText(name, found.text, own, () if note is None else (note,), needs_utf8_declaration)

@@ -37,7 +37,7 @@ _HIDDEN = frozenset(("rp", "rt", "rtc", "script", "style", "template"))
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
-_UNTOUCHED = _HIDDEN | {"code", "kbd", "math", "pre", "samp", "svg", "textarea", "var"}
+_UNTRANSLATED_ELEMENTS = _HIDDEN | {"code", "kbd", "math", "pre", "samp", "svg", "textarea", "var"}
 _OPTIONAL_END_TAGS = frozenset(
     ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
      "colgroup", "caption", "rt", "rp", "rb", "rtc")
@@ -63,7 +63,7 @@ _META = frozenset(
      "og:site_name", "og:image:alt", "twitter:title", "twitter:description", "twitter:image:alt")
 )  # fmt: skip
 _BUTTONS = frozenset(("button", "reset", "submit"))
-_NOTED = frozenset(("translate", "class", "lang", "xml:lang", "type", "name", "property"))
+_RELEVANT_ATTRIBUTES = frozenset(("translate", "class", "lang", "xml:lang", "type", "name", "property"))
 _PRESCAN = re.compile(rb"<!--(?:-?>|.*?(?:-->|\Z))|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*(?:>|\Z)", re.S)
 """Pattern of a comment, the beginning of a tag, or a declaration, by which the encoding of a page is searched for."""
 _BYTES_OF_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)))?""")
@@ -161,7 +161,7 @@ class _Walk:
             if event.kind == "end":
                 self._end(event, raw)
             elif self._untouched is None or self._resume_translation(event, raw):
-                self._outside(event, raw)
+                self._add_event(event, raw)
             elif event.kind == "start" and event.name not in _VOID:
                 self._push(event)
         still = [(name, place) for name, place in self._open if name not in _OPTIONAL_END_TAGS]
@@ -175,7 +175,7 @@ class _Walk:
         self._leave(len(self._text))
         self._flush(len(self._text))
 
-    def _outside(self, event: Event, raw: str) -> None:
+    def _add_event(self, event: Event, raw: str) -> None:
         """Add an event outside of untranslated elements to the text that is being collected, or end that text at it."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
@@ -189,9 +189,9 @@ class _Walk:
     def _tag(self, event: Event, raw: str) -> None:
         name, start = event.name, event.start
         self._work.count()
-        values = {one.name: one.raw for one in attributes_of(raw) if one.name in _NOTED}
+        values = {one.name: one.raw for one in attributes_of(raw) if one.name in _RELEVANT_ATTRIBUTES}
         is_void = name in _VOID or event.kind == "alone"
-        is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
+        is_untouched = name in _UNTRANSLATED_ELEMENTS or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
         inner = () if is_untouched else tuple(_attributes(raw, _translatable_attributes(name, values), self._work))
         if name == "html":
@@ -256,7 +256,7 @@ class _Walk:
         """Return whether a tag turns translation on again within an untranslated element, and turn it on if so."""
         assert self._untouched is not None
         outer = self._untouched[2]
-        if event.kind != "start" or {event.name, outer} & (_UNTOUCHED | _VOID) or _is_inline(outer):
+        if event.kind != "start" or {event.name, outer} & (_UNTRANSLATED_ELEMENTS | _VOID) or _is_inline(outer):
             return False
         if not any(one.name == "translate" and one.raw.lower() in ("yes", "") for one in attributes_of(raw)):
             return False

@@ -42,7 +42,7 @@ _WORDS = {
     "id": "yang dan di itu tidak saya ini aku dia untuk dengan ada dari ke tom akan kamu apa",
 }
 _WORD = re.compile(r"\w+")
-_SURVEYED = 2_000
+_NUM_SAMPLED_TEXTS = 2_000
 AMBIGUOUS_CODES = ("id", "no")
 """Codes of languages (Indonesian, Norwegian) that in many tables are the header of a column of numbers."""
 
@@ -158,7 +158,7 @@ class Order(NamedTuple):
 def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
     """Return the order of two texts by their words or letters; without evidence, they are not swapped."""
     # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
-    texts = [[normalize("NFC", text) for text in islice(side, _SURVEYED)] for side in (first, second)]
+    texts = [[normalize("NFC", text) for text in islice(side, _NUM_SAMPLED_TEXTS)] for side in (first, second)]
     source, target = map(primary_language, languages)
     if source == target:
         return Order(False, True)

@@ -20,7 +20,7 @@ FORMATS = {
 ONE_SIDE_FORMATS = ("text", "SRT", "VTT")
 """Formats in which a file holds one of the two languages."""
 _ENDINGS = (".tsv", ".tab", ".csv", ".tmx", ".xlf", ".xliff", ".po", ".jsonl")
-_WRAPPED = "is an archive in a compressed file; decompress it first, then give what is in it"
+_NESTED_ARCHIVE = "is an archive in a compressed file; decompress it first, then give what is in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def recognise_input(container: Input, settings: Settings) -> tuple[list[Recognis
         return _chosen_members(container, inputs, settings)
     (input_file,) = inputs
     if foreign is not None and input_file.compression is not None and foreign.kind.endswith("archive"):
-        raise InputError(f"{input_file.name}: {_WRAPPED}")
+        raise InputError(f"{input_file.name}: {_NESTED_ARCHIVE}")
     if foreign is not None and foreign.kind == "a spreadsheet":
         return [RecognisedInput(input_file, _spreadsheet_format(input_file))], []
     if foreign is not None and not _is_text(foreign.kind):

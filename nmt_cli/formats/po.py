@@ -24,7 +24,7 @@ from nmt_cli.formats.segments import (
 )
 from nmt_cli.formats.work import SEGMENT_PARTS, Work
 
-_SOME = 200
+_NUM_RULE_SAMPLES = 200
 """The plural form is computed for this many numbers from 0 on, to see if the form for 1 is used for others too."""
 _FIELD = r'(?:(?<=")|(?<=\\n))'
 """Pattern of the place at which a field of the header may begin: after a quote or an escaped line feed."""
@@ -32,7 +32,7 @@ _HEADER = re.compile(rb'(?:^|\r)[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*
 _CONTENT_TYPE = re.compile(rf"{_FIELD}Content-Type:".encode(), re.I)
 _CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
 """Pattern of the rest of a field Content-Type up to its charset; the field may continue on the next line."""
-_UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
+_TEMPLATE_CHARSETS = frozenset(("CHARSET", "ASCII", "US-ASCII"))
 """Values of `charset` that do not count as a declaration: templates, and the catalogues made of them, have these."""
 _LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _TOKEN = re.compile(
@@ -57,7 +57,7 @@ _ENTRY = 1
 _MANY_LINES = 100
 """Number of lines of a text beyond which each further line counts as a part of the work (see `Work`): an ordinary entry
 needs little memory."""
-_ODD = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
+_INVALID_LINE = "is not a line of a PO file (msgid, msgstr, a text in quotes, or a comment); fix it"
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class Catalogue(Content):
         header = _HEADER.search(data)
         found = header and _CONTENT_TYPE.search(data, *header.span(1))
         named = _CHARSET.match(data, found.end(), header.end(1)) if header and found else None
-        return None if named is None or named[1].decode("ascii", "replace").upper() in _UNSET else named
+        return None if named is None or named[1].decode("ascii", "replace").upper() in _TEMPLATE_CHARSETS else named
 
     def segments(self) -> Iterator[Segment]:
         """Yield a segment for each form of each message, and an empty one for each obsolete message.
@@ -171,7 +171,7 @@ class Catalogue(Content):
             missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
             yield Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
         charset = re.search(r"charset=([\w-]+)", raw)
-        if charset is not None and charset[1] in _UNSET:
+        if charset is not None and charset[1] in _TEMPLATE_CHARSETS:
             yield Edit(header.start + charset.start(1), header.start + charset.end(1), self.document.codec.upper())
             if charset[1] == "CHARSET":  # it is no template any more, so not fuzzy
                 yield from self._without_fuzzy(self._header)
@@ -246,7 +246,7 @@ class Catalogue(Content):
             elif is_lost:
                 continue
             elif kind is None:
-                self._skip(start, _ODD)
+                self._skip(start, _INVALID_LINE)
                 is_lost = True
             elif kind == "name":
                 if entry is not None and token in entry.texts:
@@ -349,7 +349,7 @@ def plural_rule(header: str) -> PluralRule:
         return PluralRule(None, 0, is_singular_only=True)
     try:
         form = gettext.c2py(found[2].strip())
-        forms = [form(number) for number in range(_SOME)]
+        forms = [form(number) for number in range(_NUM_RULE_SAMPLES)]
     except (ValueError, ArithmeticError, RecursionError):
         return PluralRule(int(found[1]), 0, is_singular_only=False)
     if forms[1] == forms[2] == forms[3]:

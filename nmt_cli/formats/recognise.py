@@ -71,7 +71,7 @@ _SIGNATURES = (
 )  # fmt: skip
 """Bytes, their offset in the file, the kind of file that they show, and the advice for the user."""
 _DOCUMENT = "a document of a word processor"
-_SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
+_SAVE_ADVICE = "save its text as plain text, or as a table, which `nmt import` reads"
 _MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
 """Names in the first bytes of a document of a word processor."""
 CUE_TIME = r"(-?)(?:(\d{1,6})[ \t]*:[ \t]*)?(\d{1,3})[ \t]*:[ \t]*(\d{1,2})(?:[ \t]*[,.:;][ \t]*(\d{1,9}))?"
@@ -121,7 +121,7 @@ def detect_non_text(head: bytes) -> ForeignFormat | None:
     """Return the kind of a file that begins with `head` and plainly is not plain text in UTF-8; None if it may be."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         what = _zip_kind(head)
-        return ForeignFormat(what, _SAVED if what == _DOCUMENT else _IMPORTABLE)
+        return ForeignFormat(what, _SAVE_ADVICE if what == _DOCUMENT else _IMPORTABLE)
     for signature, place, what, advice in _SIGNATURES:
         if head.startswith(signature, place):
             return ForeignFormat(what, advice)
@@ -175,13 +175,13 @@ def utf16_encoding(head: bytes) -> str | None:
         return None
     for encoding, place in (("UTF-16-LE", 1), ("UTF-16-BE", 0)):
         high, low = head[place::2], head[1 - place :: 2]
-        newlines = all(head[index ^ 1] == 0 for index in _places(head[: len(head) & ~1], b"\n"))
+        newlines = all(head[index ^ 1] == 0 for index in _offsets_of(head[: len(head) & ~1], b"\n"))
         if len(head) >= 16 and newlines and high.count(0) >= 0.4 * len(high) and low.count(0) <= 0.02 * len(low):
             return encoding
     return None
 
 
-def _places(data: bytes, byte: bytes) -> list[int]:
+def _offsets_of(data: bytes, byte: bytes) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(byte), data)]
 
 

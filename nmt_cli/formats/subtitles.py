@@ -21,13 +21,13 @@ MARKUP = re.compile(
 )
 SPEAKER = re.compile(r"\s*(?:[-–—]\s*\S|[♪♫]|\[|\()")
 """Beginning of a line that another person says, or that stands for music or a sound."""
-_ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
+_NON_CUE_BLOCK = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 """Beginning of a block of VTT that is no cue."""
 _MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
 _BRACKETS = {"[": "]", "(": ")"}
 _NO_TIMES = "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged or cut off"
-_BEHIND = "text after the blank line that ends a cue"
-_NOTHING = "has no cue with times such as 00:00:01,000 --> 00:00:02,500"
+_TEXT_AFTER_CUE = "text after the blank line that ends a cue"
+_NO_CUE = "has no cue with times such as 00:00:01,000 --> 00:00:02,500"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Subtitles(Content):
         if not cues and (broken := [one for one in self.unreadable_parts if one.problem == _NO_TIMES]):
             self.document.refuse_line(*broken[0])
         if not cues and (self.unreadable_parts or not self._is_vtt):
-            self.document.refuse(0, _NOTHING)
+            self.document.refuse(0, _NO_CUE)
         is_rolling = _is_rolling(cues)
         last: list[str] = []
         for cue in cues:
@@ -121,7 +121,7 @@ class Subtitles(Content):
             if not line:
                 number += 1
                 continue
-            if is_vtt and _ASIDE.match(line):
+            if is_vtt and _NON_CUE_BLOCK.match(line):
                 number = _end_of_text(texts, number + 1, is_vtt=is_vtt)
                 continue
             at = number if _TIMES.match(texts[number]) else number + 1
@@ -135,7 +135,7 @@ class Subtitles(Content):
                 else:
                     is_cue = line.isdecimal() or any("->" in other for other in texts[number:end])
                     self.unreadable_parts.append(
-                        UnreadablePart(self.line_at(lines.starts[number]), _NO_TIMES if is_cue else _BEHIND)
+                        UnreadablePart(self.line_at(lines.starts[number]), _NO_TIMES if is_cue else _TEXT_AFTER_CUE)
                     )
                 number = end
                 continue

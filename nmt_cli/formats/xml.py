@@ -33,9 +33,9 @@ _NEXT_MARK = {
 pattern of these marks. After a mark, `&` is an ordinary character."""
 _UNFINISHED = re.compile(r"[&<\]?-]")
 """A character with which a reference or a mark begins."""
-_LONGEST = 43
+_MAX_MARK_LENGTH = 43
 """Largest number of characters in a reference or mark."""
-_CUT = frozenset(
+_CUT_OFF_ERRORS = frozenset(
     (expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS], expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN])
 )
 MAX_DEPTH = 1000
@@ -114,7 +114,7 @@ def _clean_texts(texts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]
             ending = _NEXT_MARK[mark].search(text, begin)
             end = len(text) if ending is None else ending.end()
             if ending is None and not is_last:
-                unfinished = _UNFINISHED.search(text, max(begin, end - _LONGEST))
+                unfinished = _UNFINISHED.search(text, max(begin, end - _MAX_MARK_LENGTH))
                 end = end if unfinished is None else unfinished.start()
             cleaned.append((FORBIDDEN_CHARACTER if mark else _ODD).sub(_allowed_form, text[begin:end]))
             begin = end
@@ -162,7 +162,7 @@ def read_events(input_file: Input, facts: TextFacts, handler: EventHandler[Item]
             yield from handler.items
             handler.items.clear()
     except expat.ExpatError as error:
-        is_cut = error.code in _CUT
+        is_cut = error.code in _CUT_OFF_ERRORS
         told = (
             "ends within an element; the file is cut off"
             if is_cut

@@ -16,7 +16,7 @@ from nmt_cli.system.signals import exit_code, handle_signals
 _PR_SET_PDEATHSIG = 1
 
 
-class Child:
+class CommandProcess:
     """Runs a command in a process that gets the signals that this process gets, and on Linux dies with this process."""
 
     def __init__(self, arguments: Sequence[str], log: IO[bytes] | None = None) -> None:

@@ -18,7 +18,7 @@ from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.data.lines import iter_lines, open_input
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.experiment import Experiment
-from nmt_cli.improve.child import Child
+from nmt_cli.improve.child import CommandProcess
 from nmt_cli.improve.stages import Stage
 from nmt_cli.system.errors import Interrupted, NmtError
 
@@ -102,10 +102,10 @@ def measure_machine(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam
     """
     with tempfile.TemporaryDirectory(prefix="nmt-improve-") as name:
         directory = Path(name)
-        dev_lines = _count(config)
+        dev_lines = _num_dev_lines(config)
         config = config.for_direction(config.data.directions[0])
         corpus = config.data.train[0]
-        sides = (_head(corpus.source, TRIAL_PAIRS), _head(corpus.target, TRIAL_PAIRS))
+        sides = (_first_lines(corpus.source, TRIAL_PAIRS), _first_lines(corpus.target, TRIAL_PAIRS))
         for side, lines in zip(("source", "target"), sides, strict=True):
             (directory / side).write_bytes(b"".join(line + b"\n" for line in lines))
         (directory / "few").write_bytes(b"".join(line + b"\n" for line in sides[1][:TRIAL_LINES]))
@@ -113,7 +113,7 @@ def measure_machine(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam
         _write_tokenizers(tokenizers, directory)
         speed = Speed(is_measured=True, dev_lines=dev_lines)
         trial = ("--config", str(directory / "trial.yaml"))
-        _read_check(_run(directory, "check", *trial, "--json"), speed, num_pairs=len(sides[0]))
+        _read_check_report(_run(directory, "check", *trial, "--json"), speed, num_pairs=len(sides[0]))
         _run(directory, "train", *trial, "--set", "training.max_steps=1")
         precision = ["--precision", "int8", "--device", "cpu"] if int8 else ["--device", config.training.device]
         threads = ["--threads", str(config.training.threads)] if config.training.threads else []
@@ -159,7 +159,7 @@ def _write_tokenizers(tokenizers: Mapping[str, Tokenizer], directory: Path) -> N
 def _run(directory: Path, *arguments: str) -> str:
     """Run a command of `nmt` and return its output; `TrialError` if it fails, `Interrupted` if a signal came."""
     with (directory / "log").open("w+b") as log:
-        child = Child(arguments, log)
+        child = CommandProcess(arguments, log)
         code = child.run()
         log.seek(0)
         output = log.read().decode(errors="replace")
@@ -171,7 +171,7 @@ def _run(directory: Path, *arguments: str) -> str:
     return output
 
 
-def _read_check(output: str, speed: Speed, *, num_pairs: int) -> None:
+def _read_check_report(output: str, speed: Speed, *, num_pairs: int) -> None:
     """Set the training speed and the checkpoint size in `speed`, from the output of `nmt check --json` on one epoch.
 
     `num_pairs` is the number of pairs in the epoch. `TrialError` is raised if the report has no time.
@@ -186,16 +186,16 @@ def _read_check(output: str, speed: Speed, *, num_pairs: int) -> None:
     speed.checkpoint_bytes = expected["disk_bytes"]["checkpoints"] / NUM_CHECKPOINTS
 
 
-def _count(config: Config) -> int:
-    return sum(len(_head(dev.source, 1_000_000)) for dev in config.data.dev_sets)
+def _num_dev_lines(config: Config) -> int:
+    return sum(len(_first_lines(dev.source, 1_000_000)) for dev in config.data.dev_sets)
 
 
-def _head(path: str, number: int) -> list[bytes]:
+def _first_lines(path: str, number: int) -> list[bytes]:
     with open_input(path) as stream:
         return list(islice(iter_lines(stream), number))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a time as text: `40 s`, `12 min`, `3 h 20 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -203,15 +203,15 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def table(stages: Sequence[Stage], speed: Speed) -> list[str]:
+def plan_lines(stages: Sequence[Stage], speed: Speed) -> list[str]:
     """Return the plan as lines of text: name, time, disk space and command of each stage, and last the totals."""
     lines = []
     for stage in stages:
         size = speed.stored_bytes(stage) / 1e6
-        time = "finished" if stage.record_path.is_file() else duration(speed.seconds(stage))
+        time = "finished" if stage.record_path.is_file() else format_duration(speed.seconds(stage))
         lines.append(f"{stage.name:<24}{time:>12}{size:>10,.1f} MB  {stage.purpose}")
         lines.append(f"    {stage.command}")
     total = sum(speed.stored_bytes(stage) for stage in stages) / 1e6
     seconds_left = speed.seconds_left(stage for stage in stages if not stage.record_path.is_file())
-    lines.append(f"{'together':<24}{duration(seconds_left):>12}{total:>10,.1f} MB")
+    lines.append(f"{'together':<24}{format_duration(seconds_left):>12}{total:>10,.1f} MB")
     return lines

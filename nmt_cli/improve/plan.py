@@ -15,7 +15,7 @@ from typing import Any
 from nmt_cli.config.schema import Config, TextPair
 from nmt_cli.corpora.filter_pairs import cleaned_paths
 from nmt_cli.data.sampler import temperature_weights
-from nmt_cli.improve.stages import STAGES, Stage, Work
+from nmt_cli.improve.stages import STAGES, Stage, StageWork
 from nmt_cli.improve.training import Corpus, input_paths, num_training_pairs, training_config
 from nmt_cli.text.direction import Direction
 
@@ -160,7 +160,7 @@ class _Planner:
             found.append(Corpus(source, target, kept, corpus.weight, direction, corpus.alignment))
         factors = temperature_weights([corpus.lines for corpus in found], data.corpus_temperature)
         return [
-            corpus if factor == 1.0 else replace(corpus, weight=_three_digits(factor * corpus.weight))
+            corpus if factor == 1.0 else replace(corpus, weight=_rounded_weight(factor * corpus.weight))
             for factor, corpus in zip(factors, found, strict=True)
         ]
 
@@ -200,7 +200,7 @@ class _Planner:
                 ("clean", *map(str, texts), "-o", prefix, *options),
                 inputs=tuple(dict.fromkeys((*texts, *extra_inputs))),
                 outputs=tuple(made),
-                work=Work("clean", lines, stored_lines=lines * len(texts)),
+                work=StageWork("clean", lines, stored_lines=lines * len(texts)),
             )
         )
         return tuple(made[:-1])
@@ -307,7 +307,7 @@ class _Planner:
                 ("translate", str(text.path), *named, "-o", str(output), *options),
                 inputs=(text.path, *models),
                 outputs=(output,),
-                work=Work("translate", text.lines, stored_lines=text.lines, rows=num_rows),
+                work=StageWork("translate", text.lines, stored_lines=text.lines, rows=num_rows),
             )
         )
         return output
@@ -323,7 +323,7 @@ class _Planner:
             usual = wanted / max(1, sum(other.lines for other in corpora if other.direction == corpus.direction))
             return min(1.0, max(usual, FEWEST_LINES / max(1, corpus.lines)))
 
-        return [replace(corpus, weight=_three_digits(weight(corpus))) for corpus in corpora]
+        return [replace(corpus, weight=_rounded_weight(weight(corpus))) for corpus in corpora]
 
     # Training -----------------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class _Planner:
             (),
             inputs=input_paths(config),
             outputs=(model,),
-            work=Work(
+            work=StageWork(
                 "train", num_training_pairs(config, corpora), stored_lines=sum(corpus.lines for corpus in corpora)
             ),
             config=config,
@@ -397,6 +397,6 @@ def _texts_in(language: str, pair: TextPair, direction: Direction) -> list[str]:
     return [path for path, own in zip((pair.source, pair.target), direction, strict=True) if own == language]
 
 
-def _three_digits(weight: float) -> float:
+def _rounded_weight(weight: float) -> float:
     """Return a weight rounded to three significant digits, as a person would type it."""
     return float(f"{weight:.3g}")

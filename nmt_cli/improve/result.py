@@ -16,7 +16,7 @@ from nmt_cli.system.files import atomic_directory, atomic_path, make_directory
 from nmt_cli.training.checkpoints import RankedCheckpoint, metric_sign, read_meta
 
 
-def best_of(models: Sequence[Path]) -> Path:
+def best_model(models: Sequence[Path]) -> Path:
     """Return the model directory with the best score on the dev set; without scores the first."""
 
     def rank(model: Path) -> float:

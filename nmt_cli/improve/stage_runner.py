@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nmt_cli.config.loader import dump_config
-from nmt_cli.improve.child import Child
-from nmt_cli.improve.estimate import Speed, duration
+from nmt_cli.improve.child import CommandProcess
+from nmt_cli.improve.estimate import Speed, format_duration
 from nmt_cli.improve.record import StageRecords, count_lines
 from nmt_cli.improve.result import dev_bleu
 from nmt_cli.improve.stages import Stage
@@ -54,8 +54,8 @@ def run_stages(
             line_counts |= records.output_line_counts(stage)
             continue
         seconds_left = speed.seconds_left(stages[number:])
-        log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {duration(speed.seconds(stage))}; "
-            f"all that is left: about {duration(seconds_left)}")  # fmt: skip
+        log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {format_duration(speed.seconds(stage))}; "
+            f"all that is left: about {format_duration(seconds_left)}")  # fmt: skip
         log(f"  {stage.command}")
         _prepare(stage)
         began = time.monotonic()
@@ -107,7 +107,7 @@ def _run(stage: Stage, workers: int | None) -> int:
     """Run the command of a stage; return the number of a signal that came but did not end it, or 0."""
     is_limited = workers is not None and stage.work.kind == "translate"
     limited = ("--workers", str(workers)) if is_limited else ()
-    child = Child((*stage.arguments, *limited, *(("--quiet",) if is_quiet() else ())))
+    child = CommandProcess((*stage.arguments, *limited, *(("--quiet",) if is_quiet() else ())))
     code = child.run()
     if code == 0:
         return child.received

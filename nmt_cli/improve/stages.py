@@ -14,7 +14,7 @@ STAGES = "stages"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StageWork:
     """The amount of work of a stage, by which its time and its disk space are estimated."""
 
     kind: Literal["clean", "train", "translate"]
@@ -40,7 +40,7 @@ class Stage:
     """Text files and model directories that the command reads."""
     outputs: tuple[Path, ...]
     """Text files, or the model directory of a training, that the command writes."""
-    work: Work
+    work: StageWork
     config: Config | None = None
     """The configuration of a training, which is written to `config_path` first; None for other stages."""
 

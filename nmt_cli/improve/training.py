@@ -110,12 +110,12 @@ def _name_languages(values: dict[str, Any], config: Config) -> None:
     languages = (None, None) if has_several else config.data.direction
     data["source_lang"], data["target_lang"] = languages
     texts = (*config.data.dev_sets, *config.data.test)
-    for text, value in zip(texts, (*_listed(data["dev"]), *data["test"]), strict=True):
+    for text, value in zip(texts, (*_dev_sets_as_list(data["dev"]), *data["test"]), strict=True):
         own = config.data.direction_of(text) if has_several else (None, None)
         value["source_lang"], value["target_lang"] = own
 
 
-def _listed(dev: Any) -> list[dict[str, Any]]:
+def _dev_sets_as_list(dev: Any) -> list[dict[str, Any]]:
     """Return the values of the dev sets as a list; in a configuration they are None, one dictionary or a list."""
     return dev if isinstance(dev, list) else [dev] if dev else []
 
@@ -166,9 +166,9 @@ def _exchange_sides(values: dict[str, Any], config: Config) -> None:
     data, pretrained, training = values["data"], values["model"]["pretrained"], values["training"]
     directions = [direction.reverse_direction for direction in config.data.directions]
     values["name"] = f"{values['name']}-reverse"
-    for text in (data, *_listed(data["dev"])):
+    for text in (data, *_dev_sets_as_list(data["dev"])):
         text["source_lang"], text["target_lang"] = text["target_lang"], text["source_lang"]
-    for dev in _listed(data["dev"]):
+    for dev in _dev_sets_as_list(data["dev"]):
         dev["source"], dev["target"] = dev["target"], dev["source"]
     pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
     if training["early_stopping_direction"] is not None:

@@ -45,8 +45,8 @@ class EncoderLayer(nn.Module):
         step = self.cell.unroll(dropout_DBH)
         states = []
         for projected, count in zip(self.projection.steps(inputs_DNI, layout.counts), layout.counts, strict=True):
-            going_on_DBX = state_DBX if count == state_DBX.shape[1] else state_DBX[:, :count]
-            state_DBX = step(projected, going_on_DBX)
+            unfinished_DBX = state_DBX if count == state_DBX.shape[1] else state_DBX[:, :count]
+            state_DBX = step(projected, unfinished_DBX)
             states.append(self.cell.output(state_DBX))
         return EncoderOutput(*layout.annotations(states))
 

@@ -30,8 +30,8 @@ class LexicalModel(nn.Module):
         assert memory.embedded_BSE is not None
         with full_precision(weights_BTS):
             if memory.rows == 1:
-                looked_BTE = bmm(weights_BTS, memory.embedded_BSE)
+                attended_BTE = bmm(weights_BTS, memory.embedded_BSE)
             else:
-                looked_BTE = weighted_sum(weights_BTS[:, 0], memory.embedded_BSE, memory.rows).unsqueeze(1)
-        direct_BTE = torch.tanh(looked_BTE)
+                attended_BTE = weighted_sum(weights_BTS[:, 0], memory.embedded_BSE, memory.rows).unsqueeze(1)
+        direct_BTE = torch.tanh(attended_BTE)
         return torch.tanh(self.hidden(direct_BTE).to(direct_BTE.dtype)) + direct_BTE

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from nmt_cli.normalization.conventions import (
+    ADDRESS_PATTERN,
     AMBIGUOUS_CONVENTIONS,
     BRACE_FLAGS,
     CHARACTER_REFERENCE,
@@ -17,7 +18,6 @@ from nmt_cli.normalization.conventions import (
     FLAGGED_CONVENTIONS,
     LINE_BREAK_TAGS,
     NUMBERED_FLAGS,
-    PAGE_OR_MAIL,
     PRINTF_IN_TEXT,
     UNAMBIGUOUS_CONVENTIONS,
     WORD_WITH_ACCELERATOR,
@@ -25,11 +25,11 @@ from nmt_cli.normalization.conventions import (
 )
 from nmt_cli.text.line import Code, CodeKind
 
-ADDRESS = re.compile(PAGE_OR_MAIL)
+ADDRESS = re.compile(ADDRESS_PATTERN)
 """Address of a web page, or an e-mail address."""
 _TAG_NAME = re.compile(r"[<\[]/?\s*([^\s/>=\]]+)")
 _BBCODE = re.compile(r"\[(/?)([A-Za-z][A-Za-z0-9]*)(?:[= ][^\[\]\n]{0,2000})?\]")
-_NO_ESCAPES = re.compile(r"(?<![{\\])\\(?![nNrtuh])[A-Za-z]|(?<![A-Za-z])[A-Za-z]:\\|\\\\[A-Za-z]")
+_TEX_OR_WINDOWS_PATH = re.compile(r"(?<![{\\])\\(?![nNrtuh])[A-Za-z]|(?<![A-Za-z])[A-Za-z]:\\|\\\\[A-Za-z]")
 """A TeX command or a Windows path. In a text that has one, `\\n` is no line end but the beginning of a name."""
 _IN_BRACKETS = ("BBCode", "end of BBCode")
 _MIN_HABIT = 2
@@ -37,7 +37,7 @@ _MIN_HABIT = 2
 _WINDOW, _OVERLAP = 100_000, 5_000
 """Most characters that a regular expression searches at once, blocking other threads, and the overlap of two parts."""
 _MAX_BRACES = 4000
-_SIGNS = frozenset("%{<>[`*$_@\\|:&!~/+-")
+_CODE_CHARACTERS = frozenset("%{<>[`*$_@\\|:&!~/+-")
 """Characters of which every code (tag, placeholder, escape) contains at least one."""
 IteratorWrapper = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
 
@@ -94,7 +94,7 @@ class CodeFinder:
     """
     only_counted: bool = False
     """True to find only codes that a translation must have as often as its source, so no emphasis."""
-    is_text: bool = False
+    has_percentages: bool = False
     """True if `%` after a digit begins no directive of printf, as in `50%ige`."""
     has_numbered: bool = False
     """True if `%1` is an argument even next to letters or codes, as XLIFF from any program may have it."""
@@ -127,7 +127,7 @@ class CodeFinder:
         elif self.has_numbered:
             yield Convention("numbered", r"%\d{1,2}(?=%\d)", "", ())
         for number, row in enumerate(UNAMBIGUOUS_CONVENTIONS):
-            if self.is_text and row.name.startswith("printf"):
+            if self.has_percentages and row.name.startswith("printf"):
                 row = row._replace(pattern=PRINTF_IN_TEXT)
             elif row.name == "name in a program" and "accelerator with _" in self.habits:
                 row = row._replace(pattern=f"(?!{WORD_WITH_ACCELERATOR}){row.pattern}")
@@ -145,7 +145,7 @@ class CodeFinder:
         if not may_have_codes(text):  # as most: looking at each place takes long
             return
         bbcode = _paired_bbcode_names(text)
-        has_escapes = "\\" in text and not _NO_ESCAPES.search(text)
+        has_escapes = "\\" in text and not _TEX_OR_WINDOWS_PATH.search(text)
         table = _table(self)
         braces = deque(_braces(text, each))
         closing: list[Code] = []
@@ -264,7 +264,7 @@ def addresses_of(text: str) -> Iterator[re.Match[str]]:
 
 def may_have_codes(text: str) -> bool:
     """Return whether a text has a character that codes contain; if it has none, it contains no code."""
-    return not _SIGNS.isdisjoint(text)
+    return not _CODE_CHARACTERS.isdisjoint(text)
 
 
 def is_format(flag: str) -> bool:

@@ -59,7 +59,7 @@ _NAME = rf"(?<=[/=])(?:(?={_UNSPACED})\w)+(?=[\s\x00-\x7f]|$)"
 """A part of an address in a script that writes no spaces, as in links to Wikipedia."""
 _WORD, _LOCAL = rf"(?:(?!{_UNSPACED})[\w-])", rf"(?:(?!{_UNSPACED})[\w.+-])"
 _SCHEME = r"(?:https?|ftp)://"
-PAGE_OR_MAIL = (
+ADDRESS_PATTERN = (
     rf"(?<![A-Za-z0-9_])(?:(?<={_UNSPACED}){_SCHEME}{_ANY}*|(?<!{_UNSPACED}){_SCHEME}(?:{_NAME}|{_ANY})*)"
     rf"(?<![.,;:!?()\[\]])(?<!//)|(?<!{_LOCAL}){_LOCAL}+@{_WORD}+(?:\.{_WORD}+)+"
 )
@@ -153,7 +153,7 @@ UNAMBIGUOUS_CONVENTIONS = (
         "emphasis", rf"(?P<open>{_NO_WORD_BEFORE}(?<!\*)\*)(?=[^\W\d][^*\n]{{0,1000}}(?<![\s*])(?P<close>\*)(?!\*){_NO_WORD_AFTER})",
         _COMMONMARK + "#emphasis-and-strong-emphasis", ("*word*",), _OPEN, is_counted=False,
     ),
-    Convention("address", PAGE_OR_MAIL, "https://www.rfc-editor.org/rfc/rfc3986", ("https://example.org/a?b=c", "joe@example.org")),
+    Convention("address", ADDRESS_PATTERN, "https://www.rfc-editor.org/rfc/rfc3986", ("https://example.org/a?b=c", "joe@example.org")),
     Convention("template", r"<%[^<>\n]{1,1000}%>", "https://docs.ruby-lang.org/en/master/ERB.html", ("<%= x %>",)),
     Convention("tag", TAG, "https://html.spec.whatwg.org/multipage/syntax.html", ("<b>", "</b>", "<br/>", "<0>", "<color=#F00>", "</color>"), _OPEN),
     # Only names that the text both begins and ends are codes. What these enclose is no text of people.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 
-_FEW = 16
+_MAX_EARLIER_SIBLINGS = 16
 """Number of preceding elements among which one that encloses the same word is searched for."""
 
 
@@ -238,24 +238,24 @@ class _WordAssignment:
         """
         rest, moved = list[Element](), set[int]()
         for element in unaligned:
-            if element.tag.needs_words and (other := self._with_the_same_word(element)) is not None:
+            if element.tag.needs_words and (other := self._sibling_with_same_word(element)) is not None:
                 other.inner.append(element)
                 moved.add(id(element))
-            elif not element.tag.needs_words or not self._take(element):
+            elif not element.tag.needs_words or not self._assign_word(element):
                 rest.append(element)
         outer.inner = [element for element in outer.inner if id(element) not in moved]
         return rest
 
-    def _with_the_same_word(self, element: Element) -> Element | None:
+    def _sibling_with_same_word(self, element: Element) -> Element | None:
         """Return an earlier sibling, of another tag, that has its word too, as in `<b>one</b><i>word</i>`; or None."""
         tag = element.tag
         place = bisect_left(self._siblings, tag.open_index, key=_open_index) - 1
-        for other in reversed(self._siblings[max(place - _FEW, 0) : place + 1]):
+        for other in reversed(self._siblings[max(place - _MAX_EARLIER_SIBLINGS, 0) : place + 1]):
             if other.tag.start <= tag.start and tag.end <= other.tag.end and other.first < other.last:
                 return None if other.tag.closing == tag.closing else other
         return None
 
-    def _take(self, element: Element) -> bool:
+    def _assign_word(self, element: Element) -> bool:
         """Give an element the free word aligned nearest to its words, or a sibling's word; return False if neither."""
         tag = element.tag
         if self._free:

@@ -107,7 +107,7 @@ class _RemovedSymbols(NamedTuple):
         own = [(span, begin) for span, (begin, _) in zip(words, begins, strict=True) if begin not in of_symbols]
         return cls(edits, symbols, [span for span, _ in own], [begin for _, begin in own])
 
-    def number_at(self, place: int) -> int:
+    def word_index_at(self, place: int) -> int:
         """Return the index in `words` of the first one that begins at or after a place of the line."""
         return bisect_left(self.begins, place)
 
@@ -139,7 +139,7 @@ class _RemovedSymbols(NamedTuple):
         text = self.edits.old
         tags: list[Tag] = []
         for number, symbol in enumerate(self.symbols):
-            written, place = text[symbol.begin : symbol.end], self.number_at(symbol.begin)
+            written, place = text[symbol.begin : symbol.end], self.word_index_at(symbol.begin)
             if symbol.partner is None:
                 is_in_front = not symbol.is_word and not text[symbol.begin - 1 : symbol.begin].strip()
                 if is_in_front:  # of the words aligned to the word that it touches
@@ -158,7 +158,8 @@ class _RemovedSymbols(NamedTuple):
                 end = self.symbols[symbol.partner]
                 tags.append(
                     Tag(
-                        written, text[end.begin : end.end], place, self.number_at(end.begin), number, symbol.partner,
+                        written, text[end.begin : end.end], place, self.word_index_at(end.begin), number,
+                        symbol.partner,
                         is_apart=True, cuts_first=text[symbol.end].isalnum(), cuts_last=text[end.begin - 1].isalnum(),
                     )
                 )  # fmt: skip
@@ -177,21 +178,21 @@ def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], removed_sy
         if symbol.partner is None or symbol.begin > symbols[symbol.partner].begin:
             continue
         end = symbols[symbol.partner]
-        inner = range(removed_symbols.number_at(symbol.begin), removed_symbols.number_at(end.begin))
+        inner = range(removed_symbols.word_index_at(symbol.begin), removed_symbols.word_index_at(end.begin))
         rows = [row for row, looks in enumerate(found) if looks in inner]
         follows_comma = bool(rows) and rows[0] > 0 and _ends_in_comma(target[rows[0] - 1])
         if symbol.is_comma and len(rows) > 1 and _ends_in_comma(target[rows[0]]) and not follows_comma:
             found[rows.pop(0)] = inner.start - 1
         is_parted = any(other.is_comma for other in symbols if symbol.begin < other.begin < end.begin)
         if end.is_comma and not is_parted and not set(COMMAS) & set(text[symbol.end : end.begin]):
-            comma = next((row for row in range(*_extent(rows)) if _ends_in_comma(target[row])), len(target))
+            comma = next((row for row in range(*_index_range(rows)) if _ends_in_comma(target[row])), len(target))
             for row in rows:
                 if row > comma or (row == comma and target[row] in COMMAS):
                     found[row] = inner.stop
     return found
 
 
-def _extent(rows: Sequence[int]) -> tuple[int, int]:
+def _index_range(rows: Sequence[int]) -> tuple[int, int]:
     """Return the first of some indices in rising order, and the last plus one; (0, 0) if there are none."""
     return (rows[0], rows[-1] + 1) if rows else (0, 0)
 

@@ -69,7 +69,7 @@ class Normalizer:
                     habits,
                     symbols=symbols,
                     is_rare=known_symbols.is_rare_unit,
-                    may_be_glued=not separates_words_by_spaces(target_lang),
+                    may_lack_blank_before=not separates_words_by_spaces(target_lang),
                 )
             )
         steps += [

@@ -32,7 +32,7 @@ SPACED_NUMBERS = re.compile(
     rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+"
 )
 """Two or more numbers separated by blanks; `_is_one_number` decides whether they are one."""
-_GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
+_CONTINUATION = re.compile(r"[.,]\d|[:&_]\w")
 """A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
 _GROUPED_THOUSANDS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
 """A number whose thousands are separated by blanks: `1 000 000`, `2 500,75`."""
@@ -94,7 +94,7 @@ def _add_matches(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list
 
 def _is_one_number(groups: re.Match[str]) -> bool:
     """Return whether numbers between blanks are one: in groups of thousands, with a fraction, or a telephone number."""
-    if _GOES_ON.match(groups.string, groups.end()):
+    if _CONTINUATION.match(groups.string, groups.end()):
         return False
     if any(form.fullmatch(groups[0]) for form in (_GROUPED_THOUSANDS, _MIXED_NUMBER)):
         return True
@@ -120,7 +120,7 @@ def _token_spans(token: str) -> list[Span]:
 
     for part in _PARTS.finditer(token):
         sign, segment = part[1], part[2]
-        follows = bool(run) and sign in _joining(run[-1][2], segment)
+        follows = bool(run) and sign in _joining_signs(run[-1][2], segment)
         ordinal = _ORDINAL.fullmatch(segment)
         if not follows:
             end_run()
@@ -135,7 +135,7 @@ def _token_spans(token: str) -> list[Span]:
     return found
 
 
-def _joining(segment: str, following: str) -> str:
+def _joining_signs(segment: str, following: str) -> str:
     """Return the signs that may join two segments to one number or code."""
     if not (segment[-1].isdecimal() and following[0].isdecimal()):
         return "-/"

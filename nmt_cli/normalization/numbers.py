@@ -52,7 +52,7 @@ class Numbers(RestoringStep):
         *,
         is_rare: Callable[[str], bool],
         symbols: Collection[str] = (),
-        may_be_glued: bool = False,
+        may_lack_blank_before: bool = False,
     ) -> None:
         """Replace numbers by those that `habits` says the training text keeps.
 
@@ -61,9 +61,9 @@ class Numbers(RestoringStep):
             is_rare: whether a character is the sign of a currency or a share (`%`) that the training text hardly has;
                 then it is a part of its number.
             symbols: symbols of the tokenizer; words with one of them have no numbers.
-            may_be_glued: the target language writes no blank before a number.
+            may_lack_blank_before: the target language writes no blank before a number.
         """
-        self._is_rare, self._may_be_glued = is_rare, may_be_glued
+        self._is_rare, self._may_be_glued = is_rare, may_lack_blank_before
         self._rewritten = frozenset(habits.rewritten)
         self._by_shape: dict[str, list[str]] = {}
         self._kept = frozenset(habits.kept)
@@ -77,8 +77,8 @@ class Numbers(RestoringStep):
         if not found:
             return line
         numbers = [line.text[one.begin : one.end] for one in found]
-        rest = _rest_of(line.prefix, numbers)
-        in_prefix = _in_prefix(line.prefix + rest, numbers)
+        rest = _missing_end(line.prefix, numbers)
+        in_prefix = _indices_in_prefix(line.prefix + rest, numbers)
         # A number that its translation may write otherwise leaves all digits free, unless the prefix has a number: then
         # the model must not generate its substitute.
         is_free = any(
@@ -190,7 +190,7 @@ class Numbers(RestoringStep):
         return min(kept, key=lambda one: abs(len(one) - len(number)))
 
 
-def _rest_of(prefix: str, numbers: Collection[str]) -> str:
+def _missing_end(prefix: str, numbers: Collection[str]) -> str:
     """Return the missing end of the number that the last word of a prefix begins; empty if none or several fit."""
     last = "" if prefix[-1:].isspace() else prefix.rpartition(" ")[2]
     if not _DIGIT.search(last):
@@ -199,7 +199,7 @@ def _rest_of(prefix: str, numbers: Collection[str]) -> str:
     return rests.pop() if len(rests) == 1 else ""
 
 
-def _in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
+def _indices_in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
     """Return the indices in `numbers` of those that a prefix has; of equal ones, of the first, as many as it has."""
     found: set[int] = set()
     for number in {*numbers} if _DIGIT.search(prefix) or "&" in prefix else ():

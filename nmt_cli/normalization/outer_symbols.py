@@ -87,14 +87,17 @@ def without_symbols(text: str, is_unknown: Callable[[str], bool]) -> Span:
         end = len(text)
     while True:
         core = text[begin:end]
-        first = next((place for place in range(begin) if _is_half_of(text[place], core)), begin)
-        last = next((place for place in reversed(range(end, len(text))) if _is_half_of(text[place], core)), end - 1) + 1
+        first = next((place for place in range(begin) if _has_partner_in(text[place], core)), begin)
+        last = (
+            next((place for place in reversed(range(end, len(text))) if _has_partner_in(text[place], core)), end - 1)
+            + 1
+        )
         if (first, last) == (begin, end):
             return begin, end if text[end:].strip() else len(text)
         begin, end = first, last
 
 
-def _is_half_of(symbol: str, core: str) -> bool:
+def _has_partner_in(symbol: str, core: str) -> bool:
     """Return whether a symbol is a bracket or a quote, and the text between the symbols has its partner."""
     if symbol in QUOTES:
         return any(quote in core for quote in QUOTES)

@@ -33,7 +33,7 @@ _SHORT_WORD = 3
 """Letters of the longest name that may well be a word of the other language."""
 _LONG_WORD = 15
 """Most characters around placeholders that are written with them. More are text, as in scripts without spaces."""
-_NOT_FREE = re.compile(r"\d")
+_DIGIT = re.compile(r"\d")
 """A word with a digit is a number, whose place no placeholder takes."""
 _MARKS = ".,;:!?…"
 _NUMBERED_NAME = re.compile(r"(?=__([0-9]{1,9})__)")
@@ -60,7 +60,7 @@ class Placeholders(RestoringStep):
         own = [code for code in line.codes or () if code.kind is CodeKind.PLACEHOLDER and code.begin < code.end]
         if not own:
             return line
-        names = names_of(line.text, [(code.begin, code.end, code.name) for code in own])
+        names = choose_names(line.text, [(code.begin, code.end, code.name) for code in own])
         found = tuple(Placeholder(name, code.begin, code.end) for name, code in zip(names, own, strict=True))
         spans = [(one.begin, one.end) for one in found]
         words = [*_words_around(line.text, spans)]
@@ -184,7 +184,9 @@ class _Finder:
         for number in missing:
             of_unit[units[number]].append(number)
         for unit, numbers in of_unit.items():
-            yield from self._at(free.take_word_for(unit), words, sources[unit], self._of_unit[unit], numbers)
+            yield from self._places_for_unit(
+                free.take_word_for(unit), words, sources[unit], self._of_unit[unit], numbers
+            )
 
     def _is_free(self, begin: int, end: int) -> bool:
         """Return whether a lost placeholder may take the place of the word of the translation with this span."""
@@ -196,9 +198,9 @@ class _Finder:
         left, place = "", begin
         for first, last in own:
             left, place = left + self._translation.text[place:first], last
-        return not _NOT_FREE.search(left + self._translation.text[place:end])
+        return not _DIGIT.search(left + self._translation.text[place:end])
 
-    def _at(
+    def _places_for_unit(
         self, row: int | None, words: AlignedWords, unit: Span, own: Sequence[int], numbers: Sequence[int]
     ) -> Iterator[tuple[Span, int, str, str]]:
         """Yield places as `places_of` does, for the missing placeholders `numbers` of one source word (span `unit`).
@@ -207,7 +209,7 @@ class _Finder:
         `row` at the end.
         """
         text = self._translation.text
-        before, after, blank = self._around(unit, own, numbers)
+        before, after, blank = self._text_around(unit, own, numbers)
         if row is None:
             begin = end = len(text)
             before = " " * (bool(text) and words.has_blanks and not text[-1].isspace()) + before
@@ -223,7 +225,7 @@ class _Finder:
             span = (begin, end) if not place else (end, end)
             yield span, number, blank if place else before, after * (place + 1 == len(numbers))
 
-    def _around(self, unit: Span, own: Sequence[int], numbers: Sequence[int]) -> tuple[str, str, str]:
+    def _text_around(self, unit: Span, own: Sequence[int], numbers: Sequence[int]) -> tuple[str, str, str]:
         """Return the text before, after and between the placeholders of a source word, to be written around them.
 
         Final marks are left out. It is two empty texts and a blank if some placeholders of the word are not missing, or
@@ -251,9 +253,9 @@ class _FreeWords:
             None if alignment.weights is None or not rows else alignment.word_weights(sources, targets)[rows]
         )
         aligned_to = alignment.aligned_to(sources, targets) if alignment.weights is None else ()
-        self._looking: dict[int, deque[int]] = defaultdict(deque)
+        self._rows_by_unit: dict[int, deque[int]] = defaultdict(deque)
         for row in rows if aligned_to else ():
-            self._looking[aligned_to[row]].append(row)
+            self._rows_by_unit[aligned_to[row]].append(row)
 
     def take_word_for(self, unit: int) -> int | None:
         """Take the free word most aligned to source word `unit`, and return its index; None if none is left.
@@ -268,7 +270,7 @@ class _FreeWords:
                 return None
             self._weights[place] = -1.0
             return self._rows[place]
-        looking = self._looking[unit]
+        looking = self._rows_by_unit[unit]
         while looking:
             place = bisect_left(self._rows, looking[0])
             row = looking.popleft()
@@ -308,7 +310,7 @@ def _words_around(text: str, spans: Iterable[Span]) -> Iterator[Span]:
         yield first, last
 
 
-def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
+def choose_names(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
     """Return the word that the model reads for each placeholder, given by its span and its name, which may be empty.
 
     A placeholder that could be taken for a word of the text is read as `__1__` or the like.

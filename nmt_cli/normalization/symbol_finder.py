@@ -181,7 +181,7 @@ def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
     for number, (begin, end) in enumerate(places):
         symbol, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
         wanted = PARTNERS.get(symbol, symbol)
-        first = next((one for one in reversed(opened) if _same(text[slice(*places[one])], wanted)), None)
+        first = next((one for one in reversed(opened) if _is_same_symbol(text[slice(*places[one])], wanted)), None)
         is_apart = before.isspace() and not after.strip()
         if (is_apart or _is_between(text, (begin, end))) and not is_bracket_or_quote(symbol):
             continue
@@ -194,6 +194,6 @@ def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
     return partners
 
 
-def _same(symbol: str, wanted: str) -> bool:
+def _is_same_symbol(symbol: str, wanted: str) -> bool:
     """Return whether two symbols are equal, or both are quotes."""
     return symbol == wanted or (symbol in QUOTES and wanted in QUOTES)

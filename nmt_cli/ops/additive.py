@@ -89,7 +89,7 @@ class _Step(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient_BS: Tensor) -> tuple[Tensor | None, ...]:
         query_BA, extra_BSA = ctx.saved_tensors
-        return (*ctx.kernel.step_back(query_BA, extra_BSA, gradient_BS), None, None, None)
+        return (*ctx.kernel.backward_step(query_BA, extra_BSA, gradient_BS), None, None, None)
 
 
 class _KernelSteps:
@@ -111,7 +111,7 @@ class _KernelSteps:
         _FORWARD(query_NA.dtype, num_rows, rows, length, size, chunks, *map(native.address, tensors))
         return energies_NS
 
-    def step_back(
+    def backward_step(
         self, query_BA: Tensor, extra_BSA: Tensor | None, gradient_BS: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """Add a step's gradients of keys and v to their sums, and return its gradients of query and `extra_BSA`."""

@@ -92,19 +92,21 @@ def _library() -> ctypes.CDLL | str:
     """Return the library of kernels, set to use torch's threads, or the message of `kernel_library.load`; cached."""
     library = kernel_library.load()
     if not isinstance(library, str):
-        _give_openmp(library)
+        _connect_openmp(library)
     return library
 
 
-def _give_openmp(library: ctypes.CDLL) -> None:
+def _connect_openmp(library: ctypes.CDLL) -> None:
     """Let the kernels share their work among torch's own threads; if torch has no OpenMP, they use one thread.
 
     torch's OpenMP has many file names and is not always where a library finds it by itself (on ARM it is not).
     """
     names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
     try:
-        brought = ctypes.CDLL(torch._C.__file__)  # already loaded; a name is looked up in all libraries that it needs
-        entries = [ctypes.cast(getattr(brought, name), POINTER) for name in names]
+        torch_library = ctypes.CDLL(
+            torch._C.__file__
+        )  # already loaded; a name is looked up in all libraries that it needs
+        entries = [ctypes.cast(getattr(torch_library, name), POINTER) for name in names]
     except (OSError, AttributeError):
         return
     library.nmt_take_openmp(*entries)

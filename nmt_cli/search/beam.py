@@ -161,10 +161,10 @@ class _Search:
         )
         if self.masks is not None:
             active.constraint_state = self.masks.start(sentences)
-            self._read(active, self.masks.beginnings(sentences))
+            self._read_beginnings(active, self.masks.beginnings(sentences))
         return active
 
-    def _read(self, active: ActiveSentences, beginnings: Sequence[tuple[int, ...]]) -> None:
+    def _read_beginnings(self, active: ActiveSentences, beginnings: Sequence[tuple[int, ...]]) -> None:
         """Let the model read the given first pieces of each sentence (one row each), and update `active` in place."""
         longest = max(map(len, beginnings), default=0)
         if longest == 0:

@@ -251,7 +251,7 @@ class ConstraintMasks:
         if self._weight is not None:
             gains_N = torch.where(begins_N, self._weight * attention_N, self._weight)
             other_gains_N = torch.where(is_within_N, -state.pending_bonus_N, 0.0)
-            is_bound_N = torch.zeros_like(begins_N)
+            is_forced_N = torch.zeros_like(begins_N)
         else:
             best_of_form_N = log_probs_ND.amax(dim=1)
             must_N = is_within_N | attention.must_begin_N
@@ -259,13 +259,13 @@ class ConstraintMasks:
             is_known_N = terms.is_known_XJ[state.sentences_N].gather(1, begun_N1).squeeze(1)
             substitutes_N = _substitutes(attention, pieces_ND, best_of_form_N, log_probs_NV)
             substitutes_N = substitutes_N.masked_fill(is_known_N, NO_PIECE)
-            is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | attention.must_begin_N))
+            is_forced_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | attention.must_begin_N))
             discount_N = torch.where(substitutes_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
             offered_N = (attention_N.log() + discount_N - best_of_form_N).clamp(min=0.0)
-            gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
+            gains_N = torch.where(is_forced_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
             other_gains_N = torch.where(begins_N, torch.log1p(-attention_N), 0.0)
         return StepMasks(
-            torch.where(goes_on_N, nodes_N, 0), attention.next_terms_N, is_bound_N, log_probs_ND,
+            torch.where(goes_on_N, nodes_N, 0), attention.next_terms_N, is_forced_N, log_probs_ND,
             torch.where(goes_on_N, gains_N, 0.0), other_gains_N, substitutes_N, attention.must_begin_N,
         )  # fmt: skip
 
@@ -276,7 +276,7 @@ class ConstraintMasks:
         numbers. `prefixes_NT` are the pieces of the rows."""
         terms = self._terms
         if self._weight is None:
-            rows_M = (terms.is_form_Q[state.nodes_N] & ~masks.is_bound_N).nonzero()
+            rows_M = (terms.is_form_Q[state.nodes_N] & ~masks.is_forced_N).nonzero()
             log_probs_NV[rows_M, self._continuation_pieces] = -math.inf
             log_probs_NV[:, self._eos].masked_fill_((state.ends_NJ < 0).any(dim=1), -math.inf)
             forms_NFB = terms.forms_XFB[state.sentences_N]
@@ -291,7 +291,7 @@ class ConstraintMasks:
             log_probs_NV[rows_M, last_NF[rows_M, forms_M]] = -math.inf
         is_exact_N = self._keeps_numbers_X[state.sentences_N] & (state.automaton_states_N == ACCEPTING)
         log_probs_NV[is_exact_N.nonzero(), self._digits] = -math.inf
-        log_probs_NV.index_fill_(0, masks.is_bound_N.nonzero().squeeze(1), -math.inf)
+        log_probs_NV.index_fill_(0, masks.is_forced_N.nonzero().squeeze(1), -math.inf)
         rows_M = (masks.nodes_N > 0).nonzero().squeeze(1)
         gained_MD = (masks.log_probs_ND + (masks.gains_N - masks.other_gains_N).unsqueeze(1))[rows_M]
         log_probs_NV[rows_M.unsqueeze(1), terms.pieces_QD[masks.nodes_N[rows_M]]] = gained_MD

@@ -60,7 +60,7 @@ class StepMasks(NamedTuple):
     """The trie node of each row whose next pieces begin or continue a term; 0 if the row has none."""
     next_terms_N: Tensor
     """Index of the term that each row may begin at this step; -1 for none."""
-    is_bound_N: Tensor
+    is_forced_N: Tensor
     """True if the row must generate a piece that begins or continues its term."""
     log_probs_ND: Tensor
     """Log-probabilities under the model, in nats, of the pieces that begin or continue a term."""

@@ -47,7 +47,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-PIECE = 65_536
+MAX_PIECE_BYTES = 65_536
 """Largest piece of an answer's body in bytes; the next piece is sent when the client has taken the one before."""
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -314,11 +314,11 @@ async def _failure(_: Request, __: Exception) -> Response:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yield an ASGI message, split into several if its body is larger than `PIECE` bytes."""
+    """Yield an ASGI message, split into several if its body is larger than `MAX_PIECE_BYTES` bytes."""
     body = message.get("body", b"")
-    last = max(0, (len(body) - 1) // PIECE * PIECE)
-    for start in range(0, last, PIECE):
-        yield {**message, "body": body[start : start + PIECE], "more_body": True}
+    last = max(0, (len(body) - 1) // MAX_PIECE_BYTES * MAX_PIECE_BYTES)
+    for start in range(0, last, MAX_PIECE_BYTES):
+        yield {**message, "body": body[start : start + MAX_PIECE_BYTES], "more_body": True}
     yield {**message, "body": body[last:]} if last else message
 
 

@@ -67,7 +67,7 @@ class TranslationBackend:
         finish the requests that they have."""
         self._past_deaths = 0
         """Number of workers that died in pools which have ended."""
-        self._reloading, self._replacing = threading.Lock(), threading.Lock()
+        self._reload_lock, self._pools_lock = threading.Lock(), threading.Lock()
         try:
             pool, capabilities = self._open_pool(directions)
         except BaseException:  # a signal too: nobody would wait for the models
@@ -78,7 +78,7 @@ class TranslationBackend:
 
     def submit(self, tasks: Sequence[SentenceTask]) -> list[Ticket]:
         """Queue the tasks of a request for the newest models, and return a ticket for each, by which to wait for it."""
-        with self._replacing:
+        with self._pools_lock:
             return [self._pools[-1].submit(task, priority=task.size) for task in tasks]
 
     def reload(self, model_index: Any) -> None:
@@ -89,7 +89,7 @@ class TranslationBackend:
         Raises:
             NmtError: the model cannot be loaded, or does not translate, so the old one stays in use.
         """
-        with self._reloading:
+        with self._reload_lock:
             # Its workers that there are do the rest, because new ones would have the new weights.
             self._pools[-1].limit_workers(1)
             try:
@@ -100,14 +100,14 @@ class TranslationBackend:
                 raise
             for engine, found in zip(self.engines, capabilities, strict=True):
                 engine.capabilities = found
-            with self._replacing:
+            with self._pools_lock:
                 old = self._pools[-1]
                 self._pools.append(pool)
         threading.Thread(target=self._end, args=(old,), name="nmt-old-models", daemon=True).start()
 
     def _end(self, pool: Pool) -> None:
         pool.end(drain=True)
-        with self._replacing:
+        with self._pools_lock:
             self._past_deaths += pool.status().deaths
             self._pools.remove(pool)
 
@@ -135,7 +135,7 @@ class TranslationBackend:
 
     def worker_failures(self) -> tuple[int, int]:
         """Return how many workers have died in all, and how many since a worker last finished a task."""
-        with self._replacing:
+        with self._pools_lock:
             status = [pool.status() for pool in self._pools]
             return self._past_deaths + sum(one.deaths for one in status), status[-1].failures_in_a_row
 

@@ -63,18 +63,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, serving: ServerState) -> None:
         self._serving, self._limits = serving, serving.limits
-        self._ahead = bytearray()
+        self._next_request_bytes = bytearray()
         """Bytes received after the current request, which belong to the next ones."""
-        self._awaited = ""
-        """Part of a request that must come before the timer `_reading` ends: `headers`, `body` or `the next request`;
-        empty if there is no time limit."""
-        self._reading: asyncio.TimerHandle | None = None
-        self._writing: asyncio.TimerHandle | None = None
+        self._awaited_part = ""
+        """Part of a request that must come before the timer `_read_timer` ends: `headers`, `body` or `the next
+        request`; empty if there is no time limit."""
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         """Timer that ends when the client has taken too long for a piece of an answer."""
-        self._probing: _Probing | None = None
+        self._client_probe: _ClientProbe | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._is_paused = self._is_closing = self._has_ended = False
+        self._is_paused = self._is_closing = self._has_received_eof = False
         self._num_discarded = 0
         """Number of bytes that came after the answer to their request, or after the last answer, and were
         discarded."""
@@ -104,11 +104,11 @@ class Connection(asyncio.BufferedProtocol):
         self._serving.connections.discard(self)
         self._is_closing = True
         self._has_room.set()
-        for timer in (self._reading, self._writing):
+        for timer in (self._read_timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
-        if self._probing is not None:
-            self._probing.end()
+        if self._client_probe is not None:
+            self._client_probe.end()
         self._exchange.disconnect()
 
     def end(self) -> None:
@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         if self._exchange.is_read:
-            self._ahead += data
+            self._next_request_bytes += data
         else:
             self._feed(data)
         self.adjust()
@@ -155,12 +155,12 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._is_closing:
             return False
-        if self._has_ended:
+        if self._has_received_eof:
             return True
-        self._has_ended = True
+        self._has_received_eof = True
         if not self._exchange.is_read:
             self._feed(b"")
-        self._probing = _Probing(self._transport, lambda: self._exchange.ask_if_there())
+        self._client_probe = _ClientProbe(self._transport, lambda: self._exchange.probe_client())
         self.adjust()
         return True
 
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         exchange = self._exchange
         if exchange.is_answered:
-            if exchange.may_be_last or self.is_ending:
+            if exchange.must_be_last or self.is_ending:
                 self._close()
             elif exchange.is_read:
                 exchange = self._begin_next_exchange()
@@ -196,24 +196,28 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not exchange.has_begun:
             self._set_read_timeout(
-                "the next request" if exchange.is_empty and self._awaited != "headers" else "headers"
+                "the next request" if exchange.is_empty and self._awaited_part != "headers" else "headers"
             )
         else:  # before the answer, the application limits the time
             self._set_read_timeout("body" if exchange.is_answered else "")
-        self._pause_reading(exchange.is_full or len(self._ahead) > HIGH_WATER_BYTES)
+        self._pause_reading(exchange.is_full or len(self._next_request_bytes) > HIGH_WATER_BYTES)
 
     def _begin_next_exchange(self) -> Exchange:
         """Return a new exchange for the next request, given the bytes of that request that have already come."""
-        ahead = self._exchange.trailing_data() + self._ahead
-        self._exchange, self._ahead, self._num_discarded = Exchange(self._serving.app, self), bytearray(), 0
+        ahead = self._exchange.trailing_data() + self._next_request_bytes
+        self._exchange, self._next_request_bytes, self._num_discarded = (
+            Exchange(self._serving.app, self),
+            bytearray(),
+            0,
+        )
         if ahead:
             self._feed(ahead)
-        if self._has_ended and not self._exchange.is_read:
+        if self._has_received_eof and not self._exchange.is_read:
             self._feed(b"")
         return self._exchange
 
     def _pause_reading(self, is_full: bool) -> None:
-        if is_full == self._is_paused or self._has_ended:
+        if is_full == self._is_paused or self._has_received_eof:
             return
         self._is_paused = is_full
         if is_full:
@@ -222,21 +226,21 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _set_read_timeout(self, part: str) -> None:
-        if part == self._awaited:
+        if part == self._awaited_part:
             return
-        if self._reading is not None:
-            self._reading.cancel()
-        self._awaited, self._reading = part, None
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+        self._awaited_part, self._read_timer = part, None
         if part:
             limits = self._limits
             late = {"headers": limits.header_seconds, "the next request": IDLE_SECONDS, "body": limits.body_seconds}
-            self._reading = asyncio.get_running_loop().call_later(late[part], self._on_read_timeout)
+            self._read_timer = asyncio.get_running_loop().call_later(late[part], self._on_read_timeout)
 
     def _on_read_timeout(self) -> None:
-        if self._awaited == "headers":
+        if self._awaited_part == "headers":
             self.write(_error_response(408, "Invalid request: the headers took too long"))
             self._close()
-        elif self._awaited == "the next request":
+        elif self._awaited_part == "the next request":
             self._transport.close()
         else:
             self._transport.abort()
@@ -253,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._is_closing = True
         self._set_read_timeout("")
-        if self._has_ended:
+        if self._has_received_eof:
             self._transport.close()
             return
         self._pause_reading(False)
@@ -278,9 +282,9 @@ class Connection(asyncio.BufferedProtocol):
         discarded so far.
         """
         seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
-        if self._reading is not None:
-            self._reading.cancel()
-        self._reading = asyncio.get_running_loop().call_later(seconds, self._check_linger, until, num_discarded)
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+        self._read_timer = asyncio.get_running_loop().call_later(seconds, self._check_linger, until, num_discarded)
 
     def _check_linger(self, until: float, num_discarded: int) -> None:
         if self._num_discarded == num_discarded or self.is_ending or asyncio.get_running_loop().time() >= until:
@@ -307,18 +311,18 @@ class Connection(asyncio.BufferedProtocol):
         """Limit the time in which the client must take the bytes that are not sent yet."""
         self._has_room.clear()
         loop = asyncio.get_running_loop()
-        self._writing = loop.call_later(self._limits.answer_seconds, self._transport.abort)
+        self._write_timer = loop.call_later(self._limits.answer_seconds, self._transport.abort)
 
     def resume_writing(self) -> None:
         """Let the application write again, and end the time limit: the client has taken all bytes."""
-        if self._writing is not None:
-            self._writing.cancel()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
         self._has_room.set()
-        if self._is_closing and not self._has_ended:
+        if self._is_closing and not self._has_received_eof:
             asyncio.get_running_loop().call_soon(self._send_end)  # the transport is still busy with its buffer
 
 
-class _Probing:
+class _ClientProbe:
     """Checks regularly whether a client that has closed its sending side is still there; if not, breaks off.
 
     The client's system says that nobody is there only when it gets a message for a program that has closed the
@@ -327,13 +331,13 @@ class _Probing:
 
     def __init__(self, transport: asyncio.Transport, ask: Callable[[], None]) -> None:
         self._transport, self._ask, self._number = transport, ask, 0
-        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._look)
+        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._check_client)
 
     def end(self) -> None:
         """End the checks."""
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_client(self) -> None:
         if self._transport.is_closing():
             return
         if _is_broken(self._transport.get_extra_info("socket")):
@@ -342,7 +346,7 @@ class _Probing:
         if self._number % PROBES_PER_MESSAGE == 0:
             self._ask()
         self._number += 1
-        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._look)
+        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._check_client)
 
 
 def _address(found: Any) -> tuple[str, int] | None:

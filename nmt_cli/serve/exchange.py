@@ -76,8 +76,8 @@ class Exchange:
         self._body = bytearray()
         self._head = b""
         """The status line and headers of the answer, which are sent with the first piece of its body."""
-        self._news = asyncio.Event()
-        self._has_given_all = self._is_wrong = False
+        self._state_changed = asyncio.Event()
+        self._has_delivered_body = self._is_wrong = False
         self._chunks = self._bytes = 0
         self.is_empty = True
         """True until the first byte of the request has come."""
@@ -120,7 +120,7 @@ class Exchange:
             wrong = INCOMPLETE_REQUEST if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
             raise BadRequest(error.error_status_hint, f"Invalid request: {wrong}") from None
         finally:
-            self._news.set()
+            self._state_changed.set()
         return task
 
     def _begin(self, request: h11.Request) -> asyncio.Task[None]:
@@ -163,7 +163,7 @@ class Exchange:
         return len(self._body) > HIGH_WATER_BYTES and not self.is_answered
 
     @property
-    def may_be_last(self) -> bool:
+    def must_be_last(self) -> bool:
         """True if this must be the last request of the connection, because HTTP allows no other after it."""
         ours, theirs = self._http.our_state, self._http.their_state
         return self._is_wrong or ours is not h11.DONE or theirs not in (h11.SEND_BODY, h11.DONE)
@@ -175,7 +175,7 @@ class Exchange:
     def disconnect(self) -> None:
         """Tell the application that the client has gone. Whatever it still sends is discarded."""
         self.is_disconnected = True
-        self._news.set()
+        self._state_changed.set()
 
     # The application ------------------------------------------------------------------------------------------------
 
@@ -192,13 +192,13 @@ class Exchange:
         while True:
             if self.is_disconnected or self.is_answered:
                 return {"type": "http.disconnect"}
-            if self._body or (self.is_read and not self._has_given_all):
+            if self._body or (self.is_read and not self._has_delivered_body):
                 body, self._body = bytes(self._body), bytearray()
-                self._has_given_all = self.is_read
+                self._has_delivered_body = self.is_read
                 self._connection.adjust()
                 return {"type": "http.request", "body": body, "more_body": not self.is_read}
-            self._news.clear()
-            await self._news.wait()
+            self._state_changed.clear()
+            await self._state_changed.wait()
 
     async def _send(self, message: Message) -> None:
         await self._connection.drain()
@@ -215,7 +215,7 @@ class Exchange:
         if not more:
             self.is_answered = True
             self._body = bytearray()
-            self._news.set()
+            self._state_changed.set()
             self._connection.adjust()
 
     def _response(self, status: int, headers: list[tuple[bytes, bytes]]) -> h11.Response:
@@ -233,7 +233,7 @@ class Exchange:
         """True once the application has sent the status and the headers of its answer."""
         return self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
-    def ask_if_there(self) -> None:
+    def probe_client(self) -> None:
         """Send 100 (Continue) if the answer has not begun, to find out whether the client is still there.
 
         Clients skip it, any number of times (RFC 9110, 15.2). The system of a client that has gone answers that nobody

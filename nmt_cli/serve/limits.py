@@ -62,7 +62,7 @@ class Limits:
     """Bytes that a client may still send after the answer to its request, or after the last answer of its
     connection. They are read and discarded; after more, the connection is broken off."""
     answer_seconds: float = 60.0
-    """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
+    """Time within which the client must take each piece of an answer (`app.MAX_PIECE_BYTES` bytes)."""
 
     @property
     def field_bytes(self) -> int:

@@ -23,7 +23,7 @@ from nmt_cli.system.signals import TERMINATION_SIGNALS, handle_signals
 
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")
-LOOK_SECONDS = 0.05
+SIGNAL_POLL_SECONDS = 0.05
 """Seconds between two checks whether a signal has come and, once it has, whether all requests are answered. Python
 handles a signal between two steps of its own, so one that comes just before the loop waits for sockets does not end
 this waiting."""
@@ -124,12 +124,12 @@ class _Server:
             )
             on_ready()
             while not self.received:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(SIGNAL_POLL_SECONDS)
             on_shutdown()
             server.close()
             self._serving.end()
             while (self._serving.connections or self._serving.tasks) and not self._is_forced:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(SIGNAL_POLL_SECONDS)
 
     def _handle_signal(self, number: int, _: FrameType | None) -> None:
         if self.received and number == signal.SIGINT:  # who insists does not wait for the requests

@@ -104,12 +104,12 @@ class DistributedWorld(World):
         super().__init__()
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        self._patient = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
+        self._long_wait_group = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
 
     def leave(self) -> None:
         """Leave the group of all processes, after which no other method may be called."""
         # Its threads end with the last reference. One that still runs while the interpreter ends can abort the process.
-        del self._patient
+        del self._long_wait_group
         dist.destroy_process_group()
 
     def take_device(self, name: str) -> None:
@@ -137,12 +137,12 @@ class DistributedWorld(World):
     def all_gather(self, value: Any) -> list[Any]:
         text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(text)]), group=self._patient)
+        dist.all_gather(lengths, torch.tensor([len(text)]), group=self._long_wait_group)
         longest = int(max(lengths))
         texts = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
         padded = torch.zeros(longest, dtype=torch.uint8)
         padded[: len(text)] = text
-        dist.all_gather(texts, padded, group=self._patient)
+        dist.all_gather(texts, padded, group=self._long_wait_group)
         return [json.loads(bytes(one[: int(length)].tolist())) for one, length in zip(texts, lengths, strict=True)]
 
     def run_in_all(self, act: Callable[[], Result]) -> Result:

@@ -30,14 +30,14 @@ _TOKEN_BYTES = 8
 _SHORT_NAME = 64
 """Bytes that the name of a temporary file may always have. It may have more only if the name of the final file is as
 long."""
-_HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+_LOCKED_ERRNOS = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """Errors of `flock` that mean that another process has the lock; all others mean that the file system has no locks."""
 _ATTEMPTS = 10
 """Number of times that a lock file is opened, if each time another command removes it before it is locked. The file
 opened last is not checked for this, because some file systems change the inode numbers of files."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it cannot flush directories to the disk."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ROOM_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a write to a full disk, or beyond a limit (`ulimit -f`). Only those of `open` and similar calls name the
 file."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
@@ -73,7 +73,7 @@ def name_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM and error.filename is None:
+        if error.errno in _NO_ROOM_ERRNOS and error.filename is None:
             error.filename = str(path)
         raise
 
@@ -330,7 +330,7 @@ def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator
             reason = (error.strerror or str(error)).lower()
             raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}; choose another") from error
         with file:
-            is_held = _hold(file, path.parent, advice)
+            is_held = _acquire_lock(file, path.parent, advice)
             if attempts_left and is_held and not _is_same_file(path, file):
                 continue  # a command that was refused has just removed it
             file.seek(0)
@@ -357,7 +357,7 @@ def _open_lock(path: Path) -> tuple[TextIO, bool]:
         return os.fdopen(os.open(path, flags, 0o666), "r+"), False
 
 
-def _hold(file: TextIO, directory: Path, advice: str) -> bool:
+def _acquire_lock(file: TextIO, directory: Path, advice: str) -> bool:
     """Lock a file and return True; if the file system has no locks, log a warning and return False.
 
     Raises:
@@ -366,7 +366,7 @@ def _hold(file: TextIO, directory: Path, advice: str) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in _HELD:
+        if error.errno in _LOCKED_ERRNOS:
             holder = file.read().strip() or "another process"
             raise InputError(f"{directory}: is in use by {holder}; {advice}") from error
         warn(

@@ -97,10 +97,10 @@ class Inbox:
     often, and ends by itself if the parent has gone."""
     has_ended: bool = False
     """True once no further task will come, because the parent has said so or has gone."""
-    _held: list[Message] = field(default_factory=list)
+    _buffered_messages: list[Message] = field(default_factory=list)
     _waiting: SimpleQueue[Message] = field(default_factory=SimpleQueue)
-    _cancelled: set[int] = field(default_factory=set)
-    _sending: threading.Lock = field(default_factory=threading.Lock)
+    _cancelled_numbers: set[int] = field(default_factory=set)
+    _send_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._reader = threading.Thread(target=self._read, name="nmt-inbox", daemon=True)
@@ -116,7 +116,7 @@ class Inbox:
             while True:
                 message = self.connection.recv()
                 if message.kind == "cancel":
-                    self._cancelled.add(message.number)
+                    self._cancelled_numbers.add(message.number)
                 elif message.kind == "get state":
                     # Not in this thread, which must not wait while the parent waits for it to read.
                     threading.Thread(target=self._tell_state, args=(message.number,), daemon=True).start()
@@ -144,7 +144,7 @@ class Inbox:
                 return None
             if message.kind != "task":
                 self.has_ended = True
-            elif message.number in self._cancelled:
+            elif message.number in self._cancelled_numbers:
                 self.send_error(message.number, None)
                 self.flush()  # the next task may be long in coming
             else:
@@ -154,16 +154,16 @@ class Inbox:
 
     def is_cancelled(self, number: int) -> bool:
         """Return whether the parent has cancelled the task with this number."""
-        return number in self._cancelled
+        return number in self._cancelled_numbers
 
     def send_result(self, number: int, result: Any) -> None:
         """Send the result of the task with this number to the parent."""
-        self._cancelled.discard(number)
+        self._cancelled_numbers.discard(number)
         self._answer(Message("done", number, result))
 
     def send_error(self, number: int, error: Exception | None) -> None:
         """Tell the parent that the task with this number has failed; `error` is None if the task was cancelled."""
-        self._cancelled.discard(number)
+        self._cancelled_numbers.discard(number)
         self._answer(Message("failed", number, error if error is None else picklable_error(error)))
 
     def log(self, text: str) -> None:
@@ -182,7 +182,7 @@ class Inbox:
             end.shutdown(socket.SHUT_RDWR)
         if self._reader.is_alive():
             self._reader.join()
-        with self._sending:
+        with self._send_lock:
             self.connection.close()
 
     def flush(self) -> None:
@@ -191,15 +191,15 @@ class Inbox:
 
     def _answer(self, message: Message) -> None:
         if self.is_buffered:
-            with self._sending:
-                self._held.append(message)
+            with self._send_lock:
+                self._buffered_messages.append(message)
         else:
             self._send([message])
 
     def _send(self, messages: list[Message]) -> None:
         """Send messages to the parent, after the messages that were kept back for `flush`."""
-        with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
-            messages, self._held = [*self._held, *messages], []
+        with self._send_lock, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
+            messages, self._buffered_messages = [*self._buffered_messages, *messages], []
             if messages:
                 self.connection.send(messages)
 
@@ -511,7 +511,7 @@ class ZygoteLauncher:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
         self._is_ready = self._is_closed = False
-        self._asking = threading.Lock()
+        self._control_lock = threading.Lock()
         """Lock held from each request to the zygote until its answer, because several pools may share the zygote."""
         self.max_workers = 0
         self._begin()
@@ -528,7 +528,7 @@ class ZygoteLauncher:
         Raises:
             NmtError: what the tasks need cannot be loaded, or no process can be started.
         """
-        with self._asking:
+        with self._control_lock:
             try:
                 return self._start()
             except (EOFError, OSError):  # it was killed
@@ -546,7 +546,7 @@ class ZygoteLauncher:
         Raises:
             NmtError: it cannot be loaded, so the old part stays in use, or the zygote has crashed.
         """
-        with self._asking:
+        with self._control_lock:
             try:
                 self._wait()
                 assert self._control is not None

@@ -58,7 +58,7 @@ class Constraint(NamedTuple):
     """Index of the number or term among all that the step has found in the line."""
     is_known: bool = False
     """True if the training text has the form, so that the model may be trusted to generate it."""
-    may_be_glued: bool = False
+    may_lack_blank_before: bool = False
     """True if the target language may have no blank before the form."""
 
 

@@ -33,7 +33,7 @@ class ContentionMonitor:
         them.
         """
         self._num_threads, self._num_processors, self._read = num_threads, num_processors, read
-        self._is_over = False
+        self._is_switched_off = False
         """True if nothing is measured any more: the warning was given, or the system lacks the times of other
         programs."""
         self._before: Usage | None = None
@@ -43,11 +43,11 @@ class ContentionMonitor:
 
     def record(self, num_tokens: int, seconds: float) -> None:
         """Record an update of `num_tokens` target pieces, and warn if the last ones were slow because of contention."""
-        if self._is_over:
+        if self._is_switched_off:
             return
         if self._before is None:
             self._before = self._read()
-            self._is_over = self._before is None
+            self._is_switched_off = self._before is None
             return
         self._num_tokens, self._seconds = self._num_tokens + num_tokens, self._seconds + seconds
         if self._seconds >= WINDOW_SECONDS:
@@ -59,22 +59,25 @@ class ContentionMonitor:
         self._before = now
         if before is None or now is None:
             return
-        taken = max(
+        num_other_processors = max(
             0.0,
             (now.total_seconds - before.total_seconds - now.process_seconds + before.process_seconds)
             / max(1e-9, now.clock - before.clock),
         )
-        is_crowded = taken >= MIN_TAKEN_PROCESSORS and taken + self._num_threads > self._num_processors
-        self._slow_in_a_row = self._slow_in_a_row + 1 if speed < SLOW_SPEED_SHARE * self._best and is_crowded else 0
+        has_contention = (
+            num_other_processors >= MIN_TAKEN_PROCESSORS
+            and num_other_processors + self._num_threads > self._num_processors
+        )
+        self._slow_in_a_row = self._slow_in_a_row + 1 if speed < SLOW_SPEED_SHARE * self._best and has_contention else 0
         self._best = max(self._best, speed)
         if self._slow_in_a_row == PATIENCE:
-            self._is_over = True
-            warn(self._message(speed, taken))
+            self._is_switched_off = True
+            warn(self._message(speed, num_other_processors))
 
-    def _message(self, speed: float, taken: float) -> str:
+    def _message(self, speed: float, num_other_processors: float) -> str:
         found = (
             f"training makes {speed:,.0f} pieces/s now, after {self._best:,.0f} before, because other programs use "
-            f"{taken:.1f} of the {format_count(self._num_processors, 'processor')}"
+            f"{num_other_processors:.1f} of the {format_count(self._num_processors, 'processor')}"
         )
         if self._num_threads == 1:
             return f"{found}. End them, or wait until they end"

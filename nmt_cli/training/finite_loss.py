@@ -42,9 +42,9 @@ class FiniteLossCheck:
         """
         if self._known is None:
             with self._weights.use_average():
-                translates = self._is_finite()
-            goes_on = self._weights.average is None or self._is_finite()
-            self._known = translates and goes_on
+                is_averaged_finite = self._is_finite()
+            is_raw_finite = self._weights.average is None or self._is_finite()
+            self._known = is_averaged_finite and is_raw_finite
             if not self._known:
                 warn(f"update {step}: the loss with these weights is not finite; they are not kept")
         return self._known

@@ -45,21 +45,22 @@ class Recovery:
         stopping: StoppingCriteria,
         intervals: Intervals,
         rewinds: bool,
-        clips: bool,
+        clips_gradients: bool,
         world: World,
     ) -> None:
         """Prepare to save a training into `checkpoints`.
 
         `first` is the state of a new training. With `rewinds`, a training that diverges goes back to a checkpoint;
-        otherwise it ends with an error. The advice in that error depends on `clips`: whether gradients are clipped.
+        otherwise it ends with an error. The advice in that error depends on `clips_gradients`: whether gradients are
+        clipped.
         """
         self._checkpoints, self._tokenizers, self._weights, self._metrics = checkpoints, tokenizers, weights, metrics
         self.first, self._stopping, self._intervals, self._world = first, stopping, intervals, world
-        self._rewinds, self._clips = rewinds, clips
+        self._rewinds_on_divergence, self._clips_gradients = rewinds, clips_gradients
         self._saved_step: int | None = None
         self._saved_is_validated = False
         """True if the checkpoint of `_saved_step` holds scores on the dev set. One that a signal caused has none."""
-        self._passing_step: int | None = None
+        self._temporary_step: int | None = None
         """Step of a checkpoint that only a signal or a former limit caused. It is among the recent ones until the next
         is saved; None if there is no such checkpoint."""
 
@@ -120,10 +121,10 @@ class Recovery:
         """
         step = state.step
         is_end = self._stopping.stop_reason(state) is not None
-        is_due = is_end or self._intervals.is_due(step)
-        self._passing_step = None if is_due else step
-        passing = {"checkpoint": is_due, "train": is_end or self._intervals.is_logged(step)}
-        self._metrics.truncate(step, without={event for event, stays in passing.items() if not stays})
+        is_checkpoint_due = is_end or self._intervals.is_checkpoint_due(step)
+        self._temporary_step = None if is_checkpoint_due else step
+        is_event_kept = {"checkpoint": is_checkpoint_due, "train": is_end or self._intervals.is_logged(step)}
+        self._metrics.truncate(step, without={event for event, stays in is_event_kept.items() if not stays})
         if self._checkpoints.index().last not in (None, step):
             self._remove_later_checkpoints(step)
 
@@ -157,20 +158,20 @@ class Recovery:
 
     def _rewind_step(self, before: TrainingState) -> int:
         steps = self._checkpoints.index().steps
-        if not self._rewinds:
+        if not self._rewinds_on_divergence:
             raise self.divergence(before)
         if not steps:
             raise self.divergence(before, " before the first checkpoint")
         if before.rewinds >= MAX_REWINDS:
             raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
         usable = [step for step in steps if self._is_usable(step)]
-        return next((step for step in usable if self._intervals.is_due(step)), (usable or steps)[0])
+        return next((step for step in usable if self._intervals.is_checkpoint_due(step)), (usable or steps)[0])
 
     def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
         """Return the error that ends a diverged training, with advice; `when` is added to the first clause."""
         ways = ["with a lower training.learning_rate"]
-        ways += [] if self._clips else ["with training.clip_grad_norm"]
-        ways += [] if self._rewinds else ["with training.on_divergence: rewind"]
+        ways += [] if self._clips_gradients else ["with training.clip_grad_norm"]
+        ways += [] if self._rewinds_on_divergence else ["with training.on_divergence: rewind"]
         index, advice = self._checkpoints.index(), ", or ".join(ways)
         how = f"train again {advice}"
         if index.last is not None:
@@ -275,11 +276,15 @@ class Recovery:
         A checkpoint from which the training was resumed is left out if an uninterrupted run would not have written it.
         """
         before = self._checkpoints.index().recent
-        others = [step for step in before if step < state.step and step != self._passing_step]
+        others = [step for step in before if step < state.step and step != self._temporary_step]
         recent = [state.step, *sorted(others, reverse=True)]
         kept = recent[: self._intervals.keep_last]
-        if self._rewinds and (state.skipped_in_a_row or not self._intervals.is_due(state.step)):
-            due = next((step for step in recent[1:] if self._intervals.is_due(step) and self._is_usable(step)), None)
+        if self._rewinds_on_divergence and (
+            state.skipped_in_a_row or not self._intervals.is_checkpoint_due(state.step)
+        ):
+            due = next(
+                (step for step in recent[1:] if self._intervals.is_checkpoint_due(step) and self._is_usable(step)), None
+            )
             kept += [due] if due is not None and due not in kept else []
         return tuple(kept)
 

@@ -207,7 +207,7 @@ class Intervals:
         """Return True if a run without interruptions validates after this update, unless the update was skipped."""
         return self.validation_freq is not None and step % self.validation_freq == 0
 
-    def is_due(self, step: int) -> bool:
+    def is_checkpoint_due(self, step: int) -> bool:
         """Return True if a run without interruptions saves a checkpoint after this update, unless it was skipped.
 
         Other checkpoints come from a signal, or from an end whose limit was raised afterwards."""

@@ -109,9 +109,9 @@ class Trainer:
         self._is_stopping = False
         """True once any process has received a signal."""
         self.state = recovery.first
-        self._begun = self.state
+        self._start_state = self.state
         """The state at which this process began, or to which it last went back."""
-        self._began, self._seconds_before = time.monotonic(), 0.0
+        self._start_time, self._seconds_before = time.monotonic(), 0.0
 
     def restore(self) -> None:
         """Restore weights and state from the last checkpoint, if there is one; raises `ModelError` as
@@ -132,7 +132,7 @@ class Trainer:
                 does not rewind, has no checkpoint, or was rewound too often.
         """
         total, self._signals.deadline = self._expected_steps(), deadline
-        self._began, self._begun, self._contention = time.monotonic(), self.state, contention
+        self._start_time, self._start_state, self._contention = time.monotonic(), self.state, contention
         self._seconds_before = self.state.seconds
         self._recovery.resume_from(self.state)
         with (
@@ -186,11 +186,11 @@ class Trainer:
         finite."""
         step = self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
-        is_wanted = self._validator is not None and not self._recovery.is_validated_at(step)
+        needs_validation = self._validator is not None and not self._recovery.is_validated_at(step)
         if self._finite_loss_check.has_failed:
             return Phase.DIVERGED
         try:
-            values = self._validate("at the end") if is_wanted else {}
+            values = self._validate("at the end") if needs_validation else {}
         except PredictionError:
             return Phase.DIVERGED
         if values is None:
@@ -203,13 +203,13 @@ class Trainer:
         """Restore weights and state from a checkpoint, with a lower learning rate, and return the next phase."""
         self._meter, step = _Meter(), self.state.step
         self.state = self._recovery.rewind(self.state)
-        self._begun = replace(self.state, seconds=self._seconds())
+        self._start_state = replace(self.state, seconds=self._seconds())
         bar.advance(self.state.step - step)
         return self._begin()
 
     def _seconds(self) -> float:
         """Return the seconds of training so far, including those before the last resumption."""
-        return self._seconds_before + time.monotonic() - self._began
+        return self._seconds_before + time.monotonic() - self._start_time
 
     # An update ----------------------------------------------------------------------------------------------------
 
@@ -254,13 +254,18 @@ class Trainer:
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
         # Right after a skipped update nothing is validated or saved: a rewind could not use that checkpoint.
-        is_calm = not self.state.skipped_in_a_row
-        if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._finite_loss_check(step):
+        was_applied = not self.state.skipped_in_a_row
+        if (
+            was_applied
+            and self._intervals.is_validated(step)
+            and not self._is_stopping
+            and self._finite_loss_check(step)
+        ):
             self._validate_and_save()
         if self._stopping.stop_reason(self.state) is not None:
             return  # the end validates and saves
-        is_due = is_calm and step % self._intervals.checkpoint_freq == 0
-        if is_due and not self._recovery.is_saved(step) and self._finite_loss_check(step):
+        is_checkpoint_due = was_applied and step % self._intervals.checkpoint_freq == 0
+        if is_checkpoint_due and not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
         if self._is_stopping:
             self._interrupt()
@@ -270,8 +275,8 @@ class Trainer:
 
         Only the speed of this process counts, because another machine may have begun the run.
         """
-        progress, before = self._stopping.progress(self.state), self._stopping.progress(self._begun)
-        seconds = self.state.seconds - self._begun.seconds
+        progress, before = self._stopping.progress(self.state), self._stopping.progress(self._start_state)
+        seconds = self.state.seconds - self._start_state.seconds
         return seconds * (1.0 - progress) / (progress - before) if progress > before else math.inf
 
     def _has_diverged(self) -> bool:

@@ -98,9 +98,9 @@ def _viterbi_alignments(sources: Sequence[Words], targets: Sequence[Words]) -> l
         weights /= np.bincount(word_of_link, weights)[word_of_link]
         expected = np.bincount(kind_of_link, weights)
         probability = expected / np.bincount(source_of_kind, expected)[source_of_kind]
-    of_link = probability[kind_of_link]
+    link_probabilities = probability[kind_of_link]
     begins = np.cumsum(widths) - widths
-    is_best = of_link == np.maximum.reduceat(of_link, begins)[word_of_link]
+    is_best = link_probabilities == np.maximum.reduceat(link_probabilities, begins)[word_of_link]
     best = np.flatnonzero(is_best)
     _, firsts = np.unique(word_of_link[best], return_index=True)
     places = (best[firsts] - begins + NULL_INDEX).tolist()
@@ -135,7 +135,7 @@ def _units(
         sides[unit][number >= len(source)].append(number if number < len(source) else number - len(source))
     for places, others in sides.values():
         sizes = sorted((len(places), len(others)))
-        stand_together = all(own and own[-1] - own[0] == len(own) - 1 for own in (places, others))
+        are_contiguous = all(own and own[-1] - own[0] == len(own) - 1 for own in (places, others))
         agree = any((one, two) in both for one in places for two in others)
-        if sizes[0] == 1 and sizes[1] <= MAX_UNIT_WORDS and stand_together and agree:
+        if sizes[0] == 1 and sizes[1] <= MAX_UNIT_WORDS and are_contiguous and agree:
             yield source[places[0] : places[-1] + 1], target[others[0] : others[-1] + 1]

@@ -67,7 +67,7 @@ class ConfidenceEstimator:
         """Return the features (words, features) of each translation of a batch, whose sources have one padded width."""
         pairs = make_batch([one.source for one in batch], [one.translation.ids for one in batch])
         sources = pad_sources([one.source for one in batch], multiple=PADDING_MULTIPLE)
-        observed = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT)
+        observed = models.forced_predictions(sources, pairs.inputs_BT, pairs.outputs_BT)
         found = []
         for row, one in enumerate(batch):
             predicted = _predictions(row, len(one.translation.ids) + 1, len(one.source) + 1, observed)

@@ -128,7 +128,9 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     return [*cuts, len(ids)]
 
 
-def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: bool) -> tuple[Translation, ...]:
+def join_translations(
+    line: Line, parts: Sequence[PartTranslations], *, with_alignment: bool
+) -> tuple[Translation, ...]:
     """Return the translations of a line, joined from those of its parts: the best of each part, then the second best of
     each, and so on; a part with fewer repeats its last.
 

@@ -88,7 +88,7 @@ class PieceIndex:
         )
         self._ids = dict(self._sorted)
         self._longest = max((len(spelling) for spelling, _ in self._sorted), default=0)
-        self._after_blank: dict[int, int] = {}
+        self._word_start_transitions: dict[int, int] = {}
 
     def automaton(self, rest: bytes) -> tuple[dict[int, int], ...]:
         """Return the automaton of all pieces that together spell `rest` or begin with it (see `Constraints.automaton`).
@@ -103,7 +103,7 @@ class PieceIndex:
         byte = self._bytes.get(left[:1])
         if left[0] & 0xC0 == 0x80:  # in the middle of a character
             return {} if byte is None else {byte: self._state(rest, place + 1)}
-        found = dict.fromkeys(self._beginning_with(left), ACCEPTING)
+        found = dict.fromkeys(self._pieces_starting_with(left), ACCEPTING)
         for length in range(1, min(len(left), self._longest + 1)):
             id_ = self._ids.get(left[:length])
             if id_ is not None:
@@ -116,18 +116,18 @@ class PieceIndex:
     def _state(rest: bytes, place: int) -> int:
         return place if place < len(rest) else ACCEPTING
 
-    def _beginning_with(self, spelling: bytes) -> Iterator[int]:
+    def _pieces_starting_with(self, spelling: bytes) -> Iterator[int]:
         start = bisect_left(self._sorted, (spelling, -1))
         for found, id_ in islice(self._sorted, start, None):
             if not found.startswith(spelling):
                 return
             yield id_
 
-    def after_blank(self) -> dict[int, int]:
+    def word_start_transitions(self) -> dict[int, int]:
         """Return the pieces that may follow white space (those that begin a word, and </s>), each with `ACCEPTING`."""
-        if not self._after_blank:
-            self._after_blank = dict.fromkeys((*self._beginning_with(BLANK), EOS), ACCEPTING)
-        return self._after_blank
+        if not self._word_start_transitions:
+            self._word_start_transitions = dict.fromkeys((*self._pieces_starting_with(BLANK), EOS), ACCEPTING)
+        return self._word_start_transitions
 
 
 def prefix_of(text: str, index: PieceIndex) -> Prefix:
@@ -135,7 +135,7 @@ def prefix_of(text: str, index: PieceIndex) -> Prefix:
     found, own = index.tokenizer.encode_spans(text)
     ids, spans = tuple(found), tuple(own)
     if text[-1:].isspace():
-        return Prefix(text, ids, spans, b"", (index.after_blank(),) if ids else ())
+        return Prefix(text, ids, spans, b"", (index.word_start_transitions(),) if ids else ())
     if not ids:
         return Prefix(text, (), (), b"", ())
     first = _last_word(ids, index)
@@ -158,12 +158,12 @@ def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
         if spelling is None or spelling.startswith(BLANK):
             break
     # A character that is spelt in bytes stays whole.
-    while 0 < first < len(ids) and _is_inside(ids, first, index):
+    while 0 < first < len(ids) and _is_continuation_byte(ids, first, index):
         first -= 1
     return first
 
 
-def _is_inside(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
+def _is_continuation_byte(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
     """Return whether piece `place` is a byte of a character that an earlier piece begins."""
     spelling = index.spellings[ids[place]] or b""
     return len(spelling) == 1 and spelling[0] & 0xC0 == 0x80

@@ -96,14 +96,14 @@ class SentenceTask:
         return f"sentence {self.places[0] + 1:,}" if self.places else "no sentence"
 
 
-def size_of(num_sentences: int) -> int:
+def size_class(num_sentences: int) -> int:
     """Return the class of a request by its number of sentences (see `SIZES`)."""
     return sum(num_sentences >= first for first in SIZES)
 
 
 def tasks_of(direction: int, sentences: Sequence[str], options: RequestOptions, workers: int) -> list[SentenceTask]:
     """Return the tasks of a request: one task in class 0, else several, each with sentences of like length."""
-    size, places = size_of(len(sentences)), tuple(range(len(sentences)))
+    size, places = size_class(len(sentences)), tuple(range(len(sentences)))
     step = len(sentences) or 1
     if size:
         places = tuple(sorted(places, key=lambda place: -len(sentences[place])))

@@ -165,7 +165,7 @@ class BulkTranslation:
         self.shards = [
             replace(known[source.name], source=source)
             if source.name in known
-            else scan_shard(source, self._format(source), part_lines)
+            else scan_shard(source, self._line_format(source), part_lines)
             for source in sources
         ]
         _write_record(record_path, conditions, known | {shard.name: shard for shard in self.shards})
@@ -227,7 +227,7 @@ class BulkTranslation:
 
     def texts(self, part: Part) -> list[bytes]:
         """Return the text to translate of each line of a part."""
-        return list(map(self._format(part.shard.source).text, part.lines))
+        return list(map(self._line_format(part.shard.source).text, part.lines))
 
     def write_part(self, part: Part, translations: Sequence[bytes]) -> None:
         """Write the translations of a part, each with its line feed; after the last part, join the shard.
@@ -236,7 +236,7 @@ class BulkTranslation:
             InputError: at the last part, the input has changed, or another program has made the file of the shard.
             NmtError: at the last part, a part on the disk is damaged.
         """
-        output_line = self._format(part.shard.source).output_line
+        output_line = self._line_format(part.shard.source).output_line
         lines = [output_line(*both) for both in zip(part.lines, translations, strict=True)]
         with atomic_path(self._path_of(part.shard, part.number)) as temporary:
             temporary.write_bytes(b"".join(lines))
@@ -256,7 +256,7 @@ class BulkTranslation:
     def _path_of(self, shard: Shard, number: int) -> Path:
         return self._parts_path / shard.name / f"{number:08d}"
 
-    def _format(self, source: Path) -> LineFormat:
+    def _line_format(self, source: Path) -> LineFormat:
         if not is_json_lines(source):
             return PlainText()
         if self._json_field is None:
@@ -292,14 +292,14 @@ class BulkTranslation:
         missing = {number for number in range(len(shard.part_lines)) if there is None or f"{number:08d}" not in there}
         if os.path.lexists(output):
             if there is not None and missing:  # the parts of a shard are removed all at once
-                self._refuse_as_made_meanwhile(output)
+                self._raise_output_exists(output)
             remove_directory(folder)  # killed after the shard was in its place
             return None
         folder.mkdir(parents=True, exist_ok=True)
         return missing
 
     @staticmethod
-    def _refuse_as_made_meanwhile(output: Path) -> NoReturn:
+    def _raise_output_exists(output: Path) -> NoReturn:
         raise InputError(
             f"{output}: another program made this file meanwhile. Move it away and run the same command again"
         )
@@ -318,14 +318,14 @@ class BulkTranslation:
                     raise NmtError(f"{path}: is damaged; remove it and run the same command again")
                 out.write(content)
         if os.path.lexists(output):
-            self._refuse_as_made_meanwhile(output)
+            self._raise_output_exists(output)
         os.replace(joined, output)
         sync(self.directory)
         del self._missing[shard.name]
         remove_directory(self._parts_path / shard.name)
 
 
-def _option(name: str, before: Any) -> str:
+def _changed_option(name: str, before: Any) -> str:
     """Return the name of an option whose value has changed, with its first value unless that is a hash."""
     option = CONDITION_OPTIONS.get(name, name)
     if isinstance(before, bool):
@@ -360,7 +360,7 @@ def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
         )
     if differing := [name for name in {**conditions, **before} if before.get(name) != conditions.get(name)]:
         named = [name for name in differing if name not in DERIVED_CONDITIONS] or differing
-        said = ", ".join(_option(name, before.get(name)) for name in named)
+        said = ", ".join(_changed_option(name, before.get(name)) for name in named)
         raise InputError(
             f"{directory}: was begun with other options: {said}. Give the options of the first time, or choose another "
             "--output"

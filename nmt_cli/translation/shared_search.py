@@ -85,7 +85,7 @@ class Turn:
     steps: Generator[None] = field(init=False)
     members: dict[int, tuple[Job, Part]] = field(default_factory=dict)
     """The sentences in it, as the task and the part of each, by `id(part)`."""
-    steps_alone: int = 0
+    num_skipped_refills: int = 0
     """Number of times in a row that the search had room for new sentences and took none."""
 
     def jobs(self) -> set[Job]:
@@ -149,10 +149,10 @@ class SearchScheduler:
         self._inbox.flush()  # whoever replaces this worker must know what it was doing
         for message in came:
             self._progress = monotonic()
-            self._take(message.number, message.value)
+            self._begin_job(message.number, message.value)
         return not self._inbox.has_ended
 
-    def _take(self, number: int, task: SentenceTask) -> None:
+    def _begin_job(self, number: int, task: SentenceTask) -> None:
         try:
             translator = self._translator(task)
             lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in task.sentences]
@@ -301,14 +301,14 @@ class SearchScheduler:
         """Take and return the sentences that enter a search now, at most `room`; none if more should gather first."""
         waiting = self._waiting.get(kind, ())
         number = min(room, len(waiting))
-        is_worth_it = 2 * number >= len(turn.members) or turn.steps_alone >= GATHER_STEPS
+        is_worth_it = 2 * number >= len(turn.members) or turn.num_skipped_refills >= GATHER_STEPS
         if not number or not is_worth_it or self._must_end(turn):
-            turn.steps_alone += 1
+            turn.num_skipped_refills += 1
             return []
         taken = [self._waiting[kind].popleft() for _ in range(number)]
         if not self._waiting[kind]:
             del self._waiting[kind]
-        turn.steps_alone = 0
+        turn.num_skipped_refills = 0
         turn.members.update((id(part), (job, part)) for job, part in taken)
         sentences, batches, seconds = self._search_statistics[kind.direction]
         self._search_statistics[kind.direction] = SearchStatistics(sentences + number, batches + 1, seconds)

@@ -246,7 +246,7 @@ class TrainedModels:
         return log_probs_N.view_as(outputs_BT), _mean(weights)
 
     @torch.inference_mode()
-    def observe(self, sources: SourceBatch, inputs_BT: Tensor, outputs_BT: Tensor) -> ForcedPredictions:
+    def forced_predictions(self, sources: SourceBatch, inputs_BT: Tensor, outputs_BT: Tensor) -> ForcedPredictions:
         """Return log-probabilities, entropies (in nats) and attention for given targets.
 
         Sources must be padded to a multiple of 16.

@@ -76,7 +76,7 @@ class TermEncoder:
             if not line.constraints or not part.spans:
                 found.append(part)
                 continue
-            own = self._of_part(part, line, ends.get(part.line, part.spans[0][0] * bool(part.part)))
+            own = self._constraints_of_part(part, line, ends.get(part.line, part.spans[0][0] * bool(part.part)))
             ends[part.line] = part.spans[-1][1]
             left, covered_constraints = (own, ()) if part.prefix is None else split_by_prefix(own, line.prefix)
             # A prefix may cover all numbers: then the model must generate none of its own.
@@ -90,7 +90,7 @@ class TermEncoder:
             )  # fmt: skip
         return found
 
-    def _of_part(self, part: Part, line: Line, begin: int) -> tuple[PartConstraint, ...]:
+    def _constraints_of_part(self, part: Part, line: Line, begin: int) -> tuple[PartConstraint, ...]:
         """Return the constraints of a line that begin in a part, from character `begin`, where the part before ends."""
         begins, ends = [first for first, _ in part.spans], [last for _, last in part.spans]
         found = []
@@ -118,8 +118,8 @@ class TermEncoder:
         """
         (number,) = term.forms
         found: list[tuple[int, ...]] = []
-        for mark in ("", *(self._target.compute_once(_marks_of_digits) if ends else ())):
-            own = list(_spellings(number + mark, self._target, may_be_glued=term.may_be_glued))
+        for mark in ("", *(self._target.compute_once(_terminals_joined_to_digits) if ends else ())):
+            own = list(_spellings(number + mark, self._target, may_lack_blank_before=term.may_lack_blank_before))
             if not mark or own[0][: len(found[0])] != found[0]:
                 found += own
         return tuple(found)
@@ -153,12 +153,12 @@ def _begin(term: Constraint) -> int:
     return term.begin
 
 
-def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:
+def _spellings(form: str, tokenizer: Tokenizer, *, may_lack_blank_before: bool = False) -> Iterable[tuple[int, ...]]:
     """Yield the pieces of a form, and those without a blank before it if the form may follow other text without one, as
     in a script without spaces."""
     ids = tuple(tokenizer.encode(form))
     yield ids
-    if ids and (may_be_glued or WITHOUT_SPACES.match(form)):
+    if ids and (may_lack_blank_before or WITHOUT_SPACES.match(form)):
         first = tokenizer.pieces(ids[:1])[0]
         if first == "▁":
             yield ids[1:]
@@ -204,7 +204,7 @@ def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
     return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if any(map(str.isdecimal, text)))
 
 
-def _marks_of_digits(tokenizer: Tokenizer) -> tuple[str, ...]:
+def _terminals_joined_to_digits(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return the characters that end a sentence and that some piece joins to a digit, as in `3.`."""
     joined = (text for text in _texts(tokenizer) if text[-2:-1].isdecimal())
     return tuple(sorted({text[-1] for text in joined} & _SENTENCE_TERMINALS))

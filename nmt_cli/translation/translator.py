@@ -34,14 +34,14 @@ from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.counts import Counts
-from nmt_cli.translation.long_lines import PartsOfLine, PartTranslations, joined, parts_of, segment_batches
+from nmt_cli.translation.long_lines import PartsOfLine, PartTranslations, join_translations, parts_of, segment_batches
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
 from nmt_cli.translation.repetition import is_endless, without_repetition
 from nmt_cli.translation.results import Part, PartTranslation, TranslatedLine, Translation
 from nmt_cli.translation.rows import PADDING_MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermEncoder
-from nmt_cli.translation.unknown_words import with_unknown_words
+from nmt_cli.translation.unknown_words import copy_unknown_words
 from nmt_cli.translation.windows import windows_of_list
 
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
@@ -105,7 +105,7 @@ class Translator:
         """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
         raws, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
         self.counts.invalid += are_valid.count(False)
-        normalizer = self._normalizer()
+        normalizer = self._normalizer_for_lines()
         read = [normalizer.read(raw, prefix) for raw, prefix in zip(raws, prefixes or [""] * len(lines), strict=True)]
         self.counts.unpaired_tags += sum(map(has_unpaired_tag, read))
         numbers = numbers or range(self.counts.lines, self.counts.lines + len(lines))
@@ -122,7 +122,7 @@ class Translator:
         self.counts.repeated += sum(best.repeated for best, *_ in found)
         return [TranslatedLine(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
-    def _normalizer(self) -> Normalizer:
+    def _normalizer_for_lines(self) -> Normalizer:
         """Return the normalizer of the lines, with the steps for tags and placeholders if markup is kept."""
         if not self.options.keep_markup:
             return self.normalizer
@@ -135,11 +135,11 @@ class Translator:
         self, normalizer: Normalizer, line: Line, parts: Sequence[PartTranslations]
     ) -> tuple[Translation, ...]:
         """Return the translations of a line from those of its parts."""
-        found = joined(line, parts, with_alignment=self._needs_weights(line))
+        found = join_translations(line, parts, with_alignment=self._needs_weights(line))
         if self.estimator is not None:
             found = tuple(map(self.estimator.with_confidence, found))
         if self.options.copy_unknown:
-            found = tuple(with_unknown_words(line, [part for part, _ in parts], found))
+            found = tuple(copy_unknown_words(line, [part for part, _ in parts], found))
         if parts or not self._has_nothing_visible(line):
             found = tuple(normalizer.undo(line, one, up_to=Tags.name) for one in found)
         # Tags are no words, which alignments and terms count.
@@ -184,10 +184,10 @@ class Translator:
         """Return a part with `needs_weights` set, and with the prefix of its line if it is the line's first part."""
         if part.part or not line.prefix:
             return replace(part, needs_weights=needs_weights) if needs_weights else part
-        return replace(part, needs_weights=needs_weights, prefix=prefix_of(line.prefix, self._index))
+        return replace(part, needs_weights=needs_weights, prefix=prefix_of(line.prefix, self._piece_index))
 
     @property
-    def _index(self) -> PieceIndex:
+    def _piece_index(self) -> PieceIndex:
         """The target pieces, found by their spelling."""
         return self.tokenizers[1].compute_once(PieceIndex)
 
@@ -333,8 +333,8 @@ class Translator:
         if part.prefix is None:
             text, found = tokenizer.decode_spans(ids)
         else:
-            text, found = part.prefix.decode_spans(ids, self._index)
-        spans = _with_bytes(found)
+            text, found = part.prefix.decode_spans(ids, self._piece_index)
+        spans = _whole_character_spans(found)
         alignment = _alignment(part, hypothesis, spans) if part.needs_weights else None
         terms = _terms(part, hypothesis, spans)
         return PartTranslation(text, log_prob, score, ids, spans, alignment, terms, repeated=repeated)
@@ -406,10 +406,10 @@ def _alignment(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> Ali
         if part.num_tags:  # tags are no words
             weights = weights.copy()
             weights[:, -1] += hypothesis.weights_TS[: len(spans), : part.num_tags].float().numpy().sum(axis=1)
-    return Alignment(_with_bytes(part.spans), tuple(spans), weights)
+    return Alignment(_whole_character_spans(part.spans), tuple(spans), weights)
 
 
-def _with_bytes(spans: Sequence[Span]) -> tuple[Span, ...]:
+def _whole_character_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the spans of pieces, in which a piece that is one byte of a character spans the whole character.
 
     The tokenizer gives the character to the last of its pieces, and the others an empty span before it.

@@ -16,7 +16,7 @@ UNK_SURFACE = "\u2047"
 _WORD = re.compile(r"\S+")
 
 
-def with_unknown_words(line: Line, parts: Sequence[Part], translations: Sequence[Translation]) -> list[Translation]:
+def copy_unknown_words(line: Line, parts: Sequence[Part], translations: Sequence[Translation]) -> list[Translation]:
     """Return the translations with source words, as the user wrote them, in the place of words with an unknown piece.
 
     Words of the source that are one unknown piece together are copied together.

@@ -46,12 +46,12 @@ class _ReadAhead(Generic[Item]):
     def windows(self) -> Iterator[list[Item]]:
         """Yield non-empty windows until the input ends; an error of the reader is raised after the items before it."""
         threading.Thread(target=self._read, daemon=True).start()
-        while window := self._take():
+        while window := self._next_window():
             yield window
         if self._error is not None:
             raise self._error
 
-    def _take(self) -> list[Item]:
+    def _next_window(self) -> list[Item]:
         with self._condition:
             self._condition.wait_for(lambda: self._waiting or self._ended)
             window = list(self._waiting)

@@ -44,7 +44,7 @@ def inside(monkeypatch):
 
     fixture = Inside()
     fixture.ran = []
-    monkeypatch.setattr(child.Child, "run", lambda process: fixture.run(process))
+    monkeypatch.setattr(child.CommandProcess, "run", lambda process: fixture.run(process))
     return fixture
 
 

@@ -100,10 +100,10 @@ def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: 
     """Blank lines are not counted, and one empty translation among three is none of the training's."""
     texts = iter(said)
 
-    def joined(line, parts, **_):
+    def join_translations(line, parts, **_):
         return (Translation(line.text, next(texts) if parts else ""),)
 
-    monkeypatch.setattr(translator, "joined", joined)
+    monkeypatch.setattr(translator, "join_translations", join_translations)
     result = nmt("translate", "--model", model, stdin=b"a b\n\nc d\n \ne f\n")
     assert (result.code, result.lines) == (0, [said[0], "", said[1], "", said[2]])
     assert ("learned too little" in result.err) == ("learned too little" in told)

@@ -85,7 +85,7 @@ def main() -> None:
         state = TrainingState.first(weights.trained[0], bf16=False, text="", accumulate=accumulate)
         recovery = Recovery(
             Checkpoints(directory / "checkpoints"), {}, weights, metrics, first=state, stopping=stopping,
-            intervals=intervals, rewinds=False, clips=True, world=world,
+            intervals=intervals, rewinds=False, clips_gradients=True, world=world,
         )  # fmt: skip
         trainer = Trainer(
             weights, BatchLoader(sampler, BatchMaker(pairs, (), seed=1), world),

@@ -135,11 +135,11 @@ def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_a
 
 
 def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, bytes]]) -> str:
-    from nmt_cli.export.onnx.graph import interface
+    from nmt_cli.export.onnx.graph import graph_interface
 
     tables = []
     for name, file in graphs:
-        rows = [f"| {kind} | `{tensor}` | {dtype} | {axes} |" for kind, tensor, dtype, axes in interface(file)]
+        rows = [f"| {kind} | `{tensor}` | {dtype} | {axes} |" for kind, tensor, dtype, axes in graph_interface(file)]
         tables.append("\n".join([f"`{name}`:\n", "| | name | type | axes |", "|---|---|---|---|", *rows]))
     return README.format(
         languages=f"{escape_markdown(defaults['source_lang'])} to {escape_markdown(defaults['target_lang'])}",

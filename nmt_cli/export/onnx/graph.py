@@ -284,7 +284,7 @@ class Graph:
             raise NmtError(f"the {self.name} is too large for one ONNX file: {error}") from error
 
 
-def interface(file: bytes) -> list[tuple[str, str, str, str]]:
+def graph_interface(file: bytes) -> list[tuple[str, str, str, str]]:
     """Return kind (`input` or `output`), name, NumPy type and axes of each input and output of an ONNX file (bytes)."""
     onnx = import_onnx()
     graph = onnx.load_model_from_string(file).graph

@@ -249,7 +249,8 @@ class Translator:
                 numbers, self.search.run([parts[number].ids for number in numbers]), strict=True
             ):
                 found[number] = [
-                    self._finish(parts[number], one) for one in self._trim_repetitions(parts[number], hypotheses)
+                    self._make_translation(parts[number], one)
+                    for one in self._trim_repetitions(parts[number], hypotheses)
                 ]
         of_lines: list[list[list[Translation]]] = [[] for _ in texts]
         for part, of_part in zip(parts, found, strict=True):
@@ -298,7 +299,7 @@ class Translator:
         length = sum(begin < end for begin, _ in decoded["offsets"])
         return Hypothesis(hypothesis.ids[:length], hypothesis.score, hypothesis.weights[:length])
 
-    def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
+    def _make_translation(self, part: Part, hypothesis: Hypothesis) -> Translation:
         """Return a hypothesis as text, with links from each target word to the source word of the largest weight."""
         if not self.with_alignment:
             return Translation(self.target.decode(hypothesis.ids).replace("\n", " "), [], 0)

@@ -165,7 +165,7 @@ def test_pairs_beyond_the_ratio_are_counted_as_training_leaves_them_out(write):
 @pytest.mark.parametrize("part", [7, 2**20])
 def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch, part):
     monkeypatch.setattr(report_module, "CHUNK", 7)
-    monkeypatch.setattr(repeats_module, "PART", part)
+    monkeypatch.setattr(repeats_module, "HASHES_PER_PART", part)
     draw = random.Random(1)
     one, two, dev, test = (
         [(f"s{draw.randrange(40)}", f"t{draw.randrange(3)}") for _ in range(size)] for size in (50, 30, 20, 10)
@@ -243,8 +243,8 @@ def test_unknown_pieces_of_a_word_model_are_counted(write):
 def test_a_survey_counts_pairs_words_and_characters(write):
     found = survey([write("one", [("a b", "c dd"), ("", "x y"), (b"\xff", "z")]), write("two", [("a", "b b b b")])])
     assert (found.num_pairs, found.num_invalid, found.num_whole) == (4, 1, 2)
-    assert found.words_a_line == pytest.approx(8 / 3)
-    assert found.characters_a_line == pytest.approx(9 / 3)
+    assert found.words_per_line == pytest.approx(8 / 3)
+    assert found.characters_per_line == pytest.approx(9 / 3)
     assert found.distinct_words == len({"a", "b", "c", "dd", "x", "y"})
     assert found.distinct_characters == len("abcdxy")
 

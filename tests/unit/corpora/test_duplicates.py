@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 
 from nmt_cli.corpora import duplicates as repeats_module
-from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, MAX_TARGETS, PairIndex, hashes_of
+from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, MAX_TARGETS, PairIndex, line_hashes
 from nmt_cli.system.errors import NmtError
 
 
@@ -18,7 +18,7 @@ from nmt_cli.system.errors import NmtError
 def test_repeats_are_those_that_a_dictionary_finds_however_the_hashes_are_parted(
     part, num_pairs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(repeats_module, "PART", part)
+    monkeypatch.setattr(repeats_module, "HASHES_PER_PART", part)
     draw = random.Random(num_pairs)
     held_out = tmp_path / "held_out"
     held_out.write_bytes(b" s7 \n\ns9")
@@ -26,7 +26,7 @@ def test_repeats_are_those_that_a_dictionary_finds_however_the_hashes_are_parted
     with PairIndex() as index:
         for pair in pairs:
             index.add(*pair)
-        bits = index.bits(hashes_of([str(held_out)])).tolist()
+        bits = index.bits(line_hashes([str(held_out)])).tolist()
     targets = defaultdict(list)
     expected = []
     for source, target in pairs:
@@ -54,7 +54,7 @@ class Full:
 
 
 def test_a_full_disk_is_said_in_one_line(monkeypatch):
-    monkeypatch.setattr(repeats_module, "PART", 16)
+    monkeypatch.setattr(repeats_module, "HASHES_PER_PART", 16)
     with PairIndex() as index:
         index._pairs.close()
         index._pairs._file = Full()
@@ -69,5 +69,5 @@ def test_pairs_with_an_empty_side_repeat_nothing():
             index.add(b"a", b" ")
             index.add(b"", b"b")
         index.add(b"a", b"b")
-        assert set(index.bits(hashes_of([])).tolist()) == {0}
+        assert set(index.bits(line_hashes([])).tolist()) == {0}
         assert index.first_rows(index.source_hashes()[[1, -1]]).tolist() == [-1, 27]

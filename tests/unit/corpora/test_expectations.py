@@ -9,7 +9,7 @@ from command_line import CONFIG, run_here
 from marks import others_soak
 
 from nmt_cli.assembly import speed as measuring
-from nmt_cli.assembly.speed import _extrapolated
+from nmt_cli.assembly.speed import _extrapolated_seconds
 from nmt_cli.corpora.expectations import MULTI30K_RESULTS, Quality, expected_quality
 
 
@@ -29,10 +29,10 @@ def test_an_amount_of_text_lies_between_two_results():
 
 
 def test_the_time_of_a_whole_batch_is_that_on_the_line_through_two_smaller_ones():
-    assert _extrapolated({8: 0.3, 32: 0.5}, 32) == 0.5
-    assert _extrapolated({8: 0.3, 32: 0.5}, 80) == pytest.approx(0.9)
-    assert _extrapolated({8: 0.5, 32: 0.5}, 80) == 0.5
-    assert _extrapolated({3: 0.1}, 3) == 0.1
+    assert _extrapolated_seconds({8: 0.3, 32: 0.5}, 32) == 0.5
+    assert _extrapolated_seconds({8: 0.3, 32: 0.5}, 80) == pytest.approx(0.9)
+    assert _extrapolated_seconds({8: 0.5, 32: 0.5}, 80) == 0.5
+    assert _extrapolated_seconds({3: 0.1}, 3) == 0.1
 
 
 @pytest.fixture

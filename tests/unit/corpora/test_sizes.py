@@ -14,7 +14,7 @@ from nmt_cli.corpora.survey import TextSurvey
 def text(num_pairs, **changes):
     values = {
         "num_pairs": num_pairs, "num_invalid": 0, "num_whole": num_pairs,
-        "words_a_line": 15.0, "characters_a_line": 70.0, "distinct_words": 300_000,
+        "words_per_line": 15.0, "characters_per_line": 70.0, "distinct_words": 300_000,
         "distinct_characters": 120, "covering_characters": 90,
     }  # fmt: skip
     return TextSurvey(**{**values, **changes})
@@ -133,10 +133,10 @@ def test_little_text_is_gone_through_more_often_but_at_most_100_times():
 @pytest.mark.parametrize(
     ("changes", "pieces"),
     [
-        ({"words_a_line": 1.0, "characters_a_line": 30.0, "covering_characters": 2_000}, 15),  # Chinese
-        ({"words_a_line": 2.0, "characters_a_line": 60.0, "covering_characters": 80}, 15),  # Thai
-        ({"words_a_line": 10.0, "characters_a_line": 80.0, "covering_characters": 40}, 20),  # long words
-        ({"words_a_line": 10.0, "characters_a_line": 45.0, "covering_characters": 80}, 13),
+        ({"words_per_line": 1.0, "characters_per_line": 30.0, "covering_characters": 2_000}, 15),  # Chinese
+        ({"words_per_line": 2.0, "characters_per_line": 60.0, "covering_characters": 80}, 15),  # Thai
+        ({"words_per_line": 10.0, "characters_per_line": 80.0, "covering_characters": 40}, 20),  # long words
+        ({"words_per_line": 10.0, "characters_per_line": 45.0, "covering_characters": 80}, 13),
     ],
 )
 def test_words_that_are_long_or_not_separated_are_reckoned_by_characters(changes, pieces):

@@ -27,8 +27,8 @@ def cost_of(
         wrong = sum(not columns[cue] <= column < columns[cue + 1] for column in looks_at[start:end])
         share = sum(one.num_characters for one in shown[: cue + 1]) / max(1, sum(one.num_characters for one in shown))
         length = max(0, lengths[end] - lengths[start] - 1)
-        cost += wrong + division._SHARE * abs(lengths[end] / max(1, lengths[-1]) - share)
-        cost += division._TOO_FAST * max(0.0, length - limit_of(part)) + division._EMPTY * (start == end)
+        cost += wrong + division._SHARE_COST * abs(lengths[end] / max(1, lengths[-1]) - share)
+        cost += division._TOO_FAST_COST * max(0.0, length - limit_of(part)) + division._EMPTY_CUE_COST * (start == end)
     return cost
 
 

@@ -123,5 +123,5 @@ def test_sentences_are_the_same_where_a_long_text_is_split_in_parts(monkeypatch:
     )
     whole = translate_page(text, backwards, SPLIT, target_lang="de")
     for length in (7, 50, 333, 2_000):
-        monkeypatch.setattr("nmt_cli.documents.sentences._AT_ONCE", length)
+        monkeypatch.setattr("nmt_cli.documents.sentences._PART_CHARACTERS", length)
         assert translate_page(text, backwards, SPLIT, target_lang="de") == whole

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from nmt_cli.improve import result, stage_runner
-from nmt_cli.improve.stages import Stage, Work
+from nmt_cli.improve.stages import Stage, StageWork
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_the_number_of_workers_reaches_translations_and_no_recorded_command(monk
         def run(self) -> int:
             return 0
 
-    monkeypatch.setattr(stage_runner, "Child", Quiet)
-    stage = Stage(Path("1-back"), "a purpose", (kind, "mono.fr"), (), (), Work(kind, 5))
+    monkeypatch.setattr(stage_runner, "CommandProcess", Quiet)
+    stage = Stage(Path("1-back"), "a purpose", (kind, "mono.fr"), (), (), StageWork(kind, 5))
     assert stage_runner._run(stage, workers) == 0
     assert ran == [(kind, "mono.fr", *added)]
     assert "--workers" not in stage.command
@@ -42,7 +42,9 @@ def test_a_poor_teacher_is_warned_of_whatever_it_stopped_by(monkeypatch, tmp_pat
     meta = tmp_path / "model/checkpoints/step-00000005/meta.json"
     meta.parent.mkdir(parents=True)
     meta.write_text(json.dumps({"format": 1, "metrics": {"bleu": 0.5}}))
-    teacher = Stage(Path("03-reverse"), "", ("train",), (), (tmp_path / "model",), Work("train", 1), config=object())
-    later = Stage(Path("04-back"), "", ("translate",), (tmp_path / "model",), (), Work("translate", 1))
+    teacher = Stage(
+        Path("03-reverse"), "", ("train",), (), (tmp_path / "model",), StageWork("train", 1), config=object()
+    )
+    later = Stage(Path("04-back"), "", ("translate",), (tmp_path / "model",), (), StageWork("translate", 1))
     stage_runner._warn_of_poor_teacher(teacher, [later])
     assert "stage 03-reverse: this model has 0.50 BLEU on the dev set" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def pairs(count, seed=2):
 def observed(models, some):
     batch = make_batch([source for source, _ in some], [target for _, target in some])
     sources = pad_sources([source for source, _ in some], multiple=PADDING_MULTIPLE)
-    return sources, batch, models.observe(sources, batch.inputs_BT, batch.outputs_BT)
+    return sources, batch, models.forced_predictions(sources, batch.inputs_BT, batch.outputs_BT)
 
 
 def measured(models, some, batch_tokens=1000):

@@ -239,7 +239,7 @@ def test_a_validation_says_that_most_translations_are_empty(
 ):
     experiment = Experiment(run)
     said = iter(["Oui"] * (30 - num_empty) + [""] * num_empty)
-    monkeypatch.setattr(translator_module, "joined", lambda *_, **__: (Translation(next(said), 0.0, 0.0),))
+    monkeypatch.setattr(translator_module, "join_translations", lambda *_, **__: (Translation(next(said), 0.0, 0.0),))
     dev = DevSet(tuple(sources()[:30]), tuple(sources()[:30]))
     options = DecodingOptions(beam_size=1, max_length_a=0.0, max_length_b=1)
     Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(

@@ -545,9 +545,9 @@ def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
 
 def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_others(model, monkeypatch):
     """The short one is measured first. Seen to fail where it was measured again, without its pieces."""
-    original = TrainedModels.observe
+    original = TrainedModels.forced_predictions
 
-    def observe(models, sources, *more):
+    def forced_predictions(models, sources, *more):
         if sources.ids_BS.shape[1] > 16:
             raise RuntimeError("boom")
         return original(models, sources, *more)
@@ -564,10 +564,10 @@ def test_a_request_whose_confidence_cannot_be_measured_does_not_spoil_that_of_ot
         def send_error(self, number, error):
             self.answers[number] = str(error)
 
-    monkeypatch.setattr(TrainedModels, "observe", observe)
+    monkeypatch.setattr(TrainedModels, "forced_predictions", forced_predictions)
     searches = SearchScheduler([open_translator([model], threads=1, confidence=True)], mailbox := Mailbox())
     for number, count in enumerate((12, 1)):
-        searches._take(number, SentenceTask(0, ("the car " * count,), RequestOptions(with_confidence=True)))
+        searches._begin_job(number, SentenceTask(0, ("the car " * count,), RequestOptions(with_confidence=True)))
     while len(searches._unmeasured) < 2:
         searches._begin_turns()
         searches._advance_turn(next(turn for turn in searches._active_turns if turn.kind is not None))

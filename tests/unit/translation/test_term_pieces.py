@@ -67,7 +67,7 @@ def test_a_number_within_a_term_of_the_glossary_is_none_of_its_own(tokenizer: To
 
 @pytest.mark.parametrize("glued", [True, False])
 def test_a_number_may_be_glued_to_a_word_where_the_language_has_no_spaces(tokenizer: Tokenizer, glued: bool):
-    (forms,) = forms_of(tokenizer, steps(may_be_glued=glued).read("4711"))
+    (forms,) = forms_of(tokenizer, steps(may_lack_blank_before=glued).read("4711"))
     spelt = [tokenizer.pieces(ids) for ids in forms]
     assert ["".join(pieces).startswith("▁") for pieces in spelt] == [True, False][: 1 + glued]
 

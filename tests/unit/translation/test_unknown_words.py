@@ -11,7 +11,7 @@ from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.results import Part
-from nmt_cli.translation.unknown_words import UNK_SURFACE, with_unknown_words
+from nmt_cli.translation.unknown_words import UNK_SURFACE, copy_unknown_words
 
 
 def copied(line: Line, target: str, looks_at, unknown=(), begun=0) -> Translation:
@@ -23,7 +23,7 @@ def copied(line: Line, target: str, looks_at, unknown=(), begun=0) -> Translatio
     )
     pieces = [*((9, span) for span in words), *((UNK, span) for span in unknown)]
     part = Part(0, 0, 0, tuple(id_ for id_, _ in pieces), tuple(span for _, span in pieces))
-    (own,) = with_unknown_words(line, [part], [found])
+    (own,) = copy_unknown_words(line, [part], [found])
     return own
 
 
