@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from nmt_cli.assembly.file_checks import read_parallel
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.confidence.calibration import Calibration, Origin
+from nmt_cli.confidence.confidence_metrics import area_under_roc, calibration_error
 from nmt_cli.confidence.features import FEATURES, GROUPS
 from nmt_cli.confidence.fitting import LabelledLine, fit
 from nmt_cli.confidence.logistic import LogisticRegression
-from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator

@@ -25,6 +25,7 @@ import queue
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ QUICK = (
     *("training.max_steps=40", "training.max_epochs=null", "training.validation_freq=20", "training.warmup_steps=5"),
     *("training.batch_size=500", "training.checkpoint_freq=20", "training.num_samples=0"),
 )
-EVERY = 20.0
+EVERY = 5.0
 """Seconds between two looks at how much processor time a training has used."""
 TEXTS = {language: name for name, language in TATOEBA.items()}
 TO_ENGLISH = tuple((language, "en") for language in TEXTS)
@@ -75,7 +76,7 @@ class System:
         return float(sum(MINUTES[language] for way in self.ways for language in way if language != "en"))
 
     @property
-    def before(self) -> tuple[str, ...]:
+    def prerequisites(self) -> tuple[str, ...]:
         """The systems that it uses."""
         return tuple(name for name in (self.origin, self.reverse) if name is not None)
 
@@ -133,7 +134,7 @@ def _wanted(systems: Sequence[System], names: Sequence[str] | None) -> list[Syst
     known = {system.name: system for system in systems}
     if unknown := [name for name in names if name not in known]:
         raise SystemExit(f"no system {', '.join(unknown)}; there are: {', '.join(known)}")
-    needed = dict.fromkeys(one for name in names for one in (*known[name].before, name))
+    needed = dict.fromkeys(one for name in names for one in (*known[name].prerequisites, name))
     return [known[name] for name in needed]
 
 
@@ -145,7 +146,7 @@ def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lan
     made: dict[tuple[str, int], Any] = {}
 
     def make(system: System, seed: int) -> None:
-        for name in system.before:
+        for name in system.prerequisites:
             made[name, seed].result()
         lane = free.get()
         try:
@@ -293,7 +294,7 @@ class _Study:
         run = self._run(system, seed, phase)
         if phase in self._phases_done(system.name, seed) and run.exists():
             return
-        for name in (system.name, *system.before):
+        for name in (system.name, *system.prerequisites):
             if phase == "equal" and "end" in self._phases_done(name, seed):
                 raise SystemExit(f"{name} {seed} has come to its end, so it has no state at equal minutes any more")
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -373,20 +374,21 @@ def _run_for(command: str, run: Path, words: Sequence[str], log: Path, seconds: 
     if seconds is not None and before >= seconds:
         return
     with log.open("ab") as errors:
-        running = [sys.executable, "-m", "nmt_cli", command, *words]
-        process = subprocess.Popen(running, stdout=errors, stderr=errors, env=environment)
+        program = [sys.executable, "-m", "nmt_cli", command, *words]
+        process = subprocess.Popen(program, stdout=errors, stderr=errors, env=environment)
         is_stopped = False
         while True:
-            try:
-                code = process.wait(timeout=2.0 if seconds is not None and seconds < 60 else EVERY)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            used = before + (usage.ru_utime + usage.ru_stime if ended else _seconds_of(process.pid))
+            if run.exists():
+                _clock(run).write_text(json.dumps(used), encoding="utf-8")
+            if ended:
                 break
-            except subprocess.TimeoutExpired:
-                used = before + _seconds_of(process.pid)
-                if run.exists():
-                    _clock(run).write_text(json.dumps(used), encoding="utf-8")
-                if seconds is not None and used >= seconds and not is_stopped:
-                    process.send_signal(signal.SIGTERM)
-                    is_stopped = True
+            if seconds is not None and used >= seconds and not is_stopped:
+                process.send_signal(signal.SIGTERM)
+                is_stopped = True
+            time.sleep(2.0 if seconds is not None and seconds < 60 else EVERY)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
     # A command that somebody else stopped has not come to its end, though it exits like one stopped here.
     if code != 0 and not (is_stopped and code == 143):
         raise SystemExit(f"ended ({code}): nmt {command} {' '.join(words)}\nits messages are in {log}")
@@ -402,12 +404,17 @@ def _used(run: Path) -> float:
 
 
 def _seconds_of(process: int) -> float:
-    """Return the processor seconds of a process and of its children that have ended; 0 where it has ended."""
+    """Return the processor seconds of a process and of all that it has started; 0 where it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
+    except OSError:
+        children = []
+    return own + sum(_seconds_of(int(child)) for child in children)
 
 
 def _bare(sentence: str) -> str:

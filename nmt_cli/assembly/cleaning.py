@@ -113,7 +113,11 @@ def _filter_texts(
     dropping: frozenset[str],
     handle_pair: Callable[[FilteredPair, str | None], object],
 ) -> FilterCounts:
-    """Call `handle_pair` with each pair or line and the rule that drops it (None: kept); return the counts by rule."""
+    """Call `handle_pair` with each pair or line and the rule that drops it (None: kept); return the counts by rule.
+
+    `texts` are the paths of source and target, or of one file of lines. `without` are files, such as test sets, whose
+    lines must not be sources. `dropping` are the names of the rules that drop.
+    """
     counts = FilterCounts()
     if len(texts) == 1:
         judged = filtered_lines(texts[0], without)

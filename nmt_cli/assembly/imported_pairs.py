@@ -110,7 +110,7 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
     """Return the files; a directory is replaced by the files in it that can be imported, and the others are logged.
 
     A file in a directory that holds one language only, such as text or subtitles, is left out if its name does not fit
-    the languages of the import (see `_is_other_language`).
+    the languages of the import (see `_is_excluded_by_name`).
 
     Raises:
         InputError: nothing in a directory can be imported.
@@ -133,7 +133,7 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
                 refused.append(str(error))
                 continue
             is_side = any(one.format in ONE_SIDE_FORMATS for one in kinds)
-            if is_side and _is_other_language(path.name, settings):
+            if is_side and _is_excluded_by_name(path.name, settings):
                 refused.append(f"{path}: is text in one language, and its name does not name {asked}")
                 log(f"not read: {refused[-1]}")
             else:
@@ -147,7 +147,7 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
     return listed
 
 
-def _is_other_language(name: str, settings: Settings) -> bool:
+def _is_excluded_by_name(name: str, settings: Settings) -> bool:
     """Return whether a file is left out because of the language in its name.
 
     In an import of two languages, its name must name one of them. In an import of one, it must not name another.

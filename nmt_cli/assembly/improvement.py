@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,8 +24,8 @@ from nmt_cli.experiment import Experiment
 from nmt_cli.improve.estimate import Speed, TrialError, measure_machine, plan_lines
 from nmt_cli.improve.plan import LineCounts, final_models, has_reverse_directions, plan
 from nmt_cli.improve.record import LOCK, StageRecords, count_lines
-from nmt_cli.improve.result import baseline_checkpoint, best_checkpoint, best_model, copy_model, publish
-from nmt_cli.improve.stage_runner import run_stages
+from nmt_cli.improve.result import baseline_checkpoint, best_checkpoint, best_model, copy_model, dev_bleu, publish
+from nmt_cli.improve.stage_runner import run_stages, warn_of_poor_teacher
 from nmt_cli.improve.training import has_all_directions
 from nmt_cli.system.console import command_line, format_count, log, warn
 from nmt_cli.system.errors import InputError
@@ -91,7 +91,7 @@ def improve_model(
     stages = make_stages()
     is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
     is_new = not records.plan_path.is_file()
-    tokenizers = _first_tokenizers(config) if dry_run or is_new or is_long else {}
+    tokenizers = _first_tokenizers(config, recipe) if dry_run or is_new or is_long else {}
     if config.training.max_steps is not None:
         log("training.max_steps is for a training on the pairs; a training on twice the lines gets twice the updates")
     if dry_run:
@@ -127,36 +127,59 @@ def _check_configuration(config: Config, directory: Path) -> None:
 def _check_reverse(config: Config, recipe: Recipe) -> None:
     """Refuse a model in `--reverse` that cannot translate the target text back, or that makes the source text useless.
 
-    Without such a model, warn if `training.init_from` cannot help to train the reverse direction.
+    Warn if a reverse direction is trained from random weights at the learning rate of a fine-tuning.
     """
-    text, origin = config.data.monolingual, config.training.init_from
-    languages = {language for _, language in config.data.monolingual_files("target")}
-    back = tuple(one.reverse_direction for one in config.data.directions if one.target in languages)
+    origin = config.training.init_from
+    if origin is not None and _trains_reverse_anew(config, recipe):
+        warn(
+            f"training.init_from: {origin} is no model of several directions with the reverse one, so the training of "
+            f"the reverse direction begins with random weights, at the learning rate {config.training.learning_rate:g}"
+            + ("" if recipe.reverse else ". If you have a model of the reverse direction, name it with --reverse")
+        )
     if recipe.reverse is None:
-        if origin is not None and back and not has_all_directions(Path(origin), back):
-            warn(
-                f"training.init_from: {origin} does not translate {format_directions(back)}, so the training of the "
-                "reverse direction begins with random weights, at the learning rate "
-                f"{config.training.learning_rate:g}. If you have a model of the reverse direction, name it with "
-                "--reverse"
-            )
         return
     if has_reverse_directions(config.data.directions):
         raise InputError("--reverse: this model has its directions both ways, and translates back by itself")
-    if not back:
+    languages = {language for _, language in config.data.monolingual_files("target")}
+    if not languages:
         raise InputError("--reverse: translates text in the target language, and there is none (--target-text FILE)")
-    if text is not None and text.source and recipe.rounds == 1 and not recipe.distil:
+    if config.data.monolingual_files("source") and recipe.rounds == 1 and not recipe.distil:
         raise InputError(
             "--reverse: text in the source language teaches the reverse direction, which is not trained here; leave "
             "out that text, or --reverse"
         )
-    given = Experiment(Path(recipe.reverse))
-    known = given.config.data.directions
-    if missing := tuple(one for one in back if one not in known):
-        raise InputError(
-            f"--reverse {given.directory}: translates {format_directions(known)}, not {format_directions(missing)}"
-        )
-    given.checkpoints.resolve("best")
+    _check_reverse_model(config, recipe.reverse, languages)
+
+
+def _trains_reverse_anew(config: Config, recipe: Recipe) -> bool:
+    """Return whether a stage trains the reverse direction from random weights."""
+    directions, origin = config.data.directions, config.training.init_from
+    if not config.data.monolingual_files("target") or has_reverse_directions(directions):
+        return False
+    if recipe.reverse is not None and recipe.rounds == 1:
+        return False
+    return origin is None or not has_all_directions(Path(origin), [one.reverse_direction for one in directions])
+
+
+def _check_reverse_model(config: Config, directory: str, languages: Container[str]) -> None:
+    """Refuse a model that cannot translate text in some languages back, and warn of a poor one."""
+    reverse_model = Experiment(Path(directory))
+    try:
+        known, tokenizer = reverse_model.config.data.directions, reverse_model.config.tokenizer
+        reverse_directions = [one.reverse_direction for one in config.data.directions if one.target in languages]
+        if missing := tuple(one for one in reverse_directions if one not in known):
+            raise InputError(f"{directory}: translates {format_directions(known)}, not {format_directions(missing)}")
+        if tokenizer.model_type == "word" and config.tokenizer.model_type != "word":
+            raise InputError(
+                f"{directory}: is a model of whole words and writes ⁇ for unknown ones, which this model would learn. "
+                "Give a model with another tokenizer.model_type"
+            )
+        if config.tokenizer.model_type == "word" and reverse_model.config.model.attention.type == "none":
+            raise InputError(f"{directory}: cannot copy unknown words, because it has no attention")
+        assert reverse_model.tokenizers  # they can be read
+        warn_of_poor_teacher(f"--reverse {directory}", dev_bleu(reverse_model.directory))
+    except InputError as error:
+        raise InputError(f"--reverse: {error}") from None
 
 
 def _refuse_other_languages(config: Config) -> None:
@@ -218,17 +241,17 @@ def _sizes_of_stages(config: Config, recipe: Recipe, line_counts: LineCounts) ->
     return sizes
 
 
-def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
-    """Return the tokenizers of the first training, by side. They learn from the pairs alone, the least text of all
-    trainings, so that they allow the smallest vocabulary.
+def _first_tokenizers(config: Config, recipe: Recipe) -> dict[str, Tokenizer]:
+    """Return the tokenizers of the first training, by side.
+
+    Unless they are those of `training.init_from`, they learn from the pairs alone, the least text of all trainings, so
+    that they allow the smallest vocabulary.
 
     Raises:
         InputError: the pairs are too few for the vocabulary. The training would find this only after the cleaning.
     """
     log(f"checking that the pairs allow tokenizer.vocab_size {config.tokenizer.vocab_size}")
-    text = config.data.monolingual
-    # The reverse direction goes out from no other run.
-    return trained_tokenizers(config) if text is not None and text.target else tokenizers_of(config)
+    return trained_tokenizers(config) if _trains_reverse_anew(config, recipe) else tokenizers_of(config)
 
 
 def _measured_speed(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:

@@ -104,7 +104,10 @@ def _write_lines(
 
 
 def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
-    """Refuse prefixes that are more or fewer than the lines, before any work, if both can be read twice."""
+    """Raise `InputError` if the files of lines (`file`) and of prefixes (`prefix`) have unequal line counts.
+
+    Standard input and special files such as pipes are not checked, because they can be read only once.
+    """
     if prefix is None or any(is_standard_input(path) or is_special_file(path) for path in (file, prefix)):
         return  # if given, they are counted as they come
     num_lines = []

@@ -103,7 +103,8 @@ def run_name(output: Path, name: str | None, languages: str) -> str:
 
 
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
-    """Write the configuration for the corpora, and the files of a dev set if `dev` is None."""
+    """Write the configuration for the corpora. If `dev` is None, hold out a dev set, and write its files and those
+    of the remaining pairs too."""
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(

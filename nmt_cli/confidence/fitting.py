@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nmt_cli.confidence.calibration import Calibration, Origin, line_features
+from nmt_cli.confidence.confidence_metrics import area_under_roc, calibration_error
 from nmt_cli.confidence.features import FloatArray
 from nmt_cli.confidence.labels import correct_words, is_correct
 from nmt_cli.confidence.logistic import LogisticRegression
-from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import InputError
 

@@ -110,7 +110,7 @@ class DropoutConfig(Section):
     annotation: Probability = 0.2
     """Dropout of the annotations. Without attention, only an `initial_state` that is their mean reads them."""
     readout: Probability = 0.2
-    """Dropout of the last layer before the softmax."""
+    """Dropout of the readout, the units that the output matrix turns into logits."""
     source_word: Probability = 0.0
     """Dropout of whole source pieces (Sennrich & Zhang, 2019)."""
     target_word: Probability = 0.0

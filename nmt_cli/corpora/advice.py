@@ -141,7 +141,8 @@ def _filter_advice(
     """Return three things about a corpus: the advice, the filters that are inactive, and the share of dropped pairs.
 
     A filter is inactive if it cannot learn enough from the corpus; for dev and test sets none is named. The share is in
-    per cent. The two files must have equal line counts. `leaks` are dev or test sets whose sources must not be in it.
+    per cent. The source and target file of the corpus must have equal line counts. `leaks` are dev or test sets whose
+    sources must not be in the corpus.
     """
     counts = filter_counts(report.source, report.target)
     found = []

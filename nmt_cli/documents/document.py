@@ -11,7 +11,7 @@ from typing import NamedTuple
 from nmt_cli.documents.cues import join_cues
 from nmt_cli.documents.division import CuePart
 from nmt_cli.documents.segment_codes import cut_codes, finder_of, signs_of
-from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
+from nmt_cli.documents.sentences import Item, Splitter, Unit, split_into_sentences
 from nmt_cli.documents.units import RestoredUnit, line_of, restore_unit
 from nmt_cli.formats.encoded_text import EncodedText, document_of, encode_document
 from nmt_cli.formats.html import Page
@@ -292,7 +292,7 @@ def _translate_segments(
             work.check()
             own = segment.atoms if habits is None else cut_codes(segment, work, habits)
             atoms[id(segment)] = own
-            items[id(segment)] = items_of(own, split, work)
+            items[id(segment)] = split_into_sentences(own, split, work)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):
                     yield item

@@ -56,7 +56,7 @@ def splitter(language: str) -> Splitter:
     return split
 
 
-def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
+def split_into_sentences(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the sentences of a text and the atoms between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
@@ -128,7 +128,7 @@ def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item
         for place in (first, last)
     }
     if split_pairs:
-        return items_of(
+        return split_into_sentences(
             [as_break(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split, work
         )
     items: list[Item] = []

@@ -72,7 +72,8 @@ class Line:
     source: str
     """The sentence as the document spells it, with its tags and placeholders."""
     quotes: tuple[tuple[str, str], ...] = ()
-    """Quotation marks that the document writes in another way, each as (its spelling, the mark)."""
+    """Quotation marks that the document spells otherwise than the model reads them, each as (spelling in the document,
+    mark that the model reads)."""
 
     @property
     def text(self) -> str:

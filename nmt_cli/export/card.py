@@ -144,9 +144,12 @@ class _Model:
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
         made_by = Provenance(experiment.improvement_path)
-        self.improved_from = made_by.texts() if made_by.path.is_file() else None
+        is_improved = made_by.path.is_file()
+        self.improved_from = made_by.texts() if is_improved else None
         """Path, SHA-256 and number of lines of each text that `nmt improve` was given; None if it did not make the
         model. The configuration does not name these texts."""
+        self.reverse = made_by.reverse if is_improved else None
+        """Directory of another model that translated text for `nmt improve`; None if there was none."""
         self.measured = [
             # The directory may have been renamed since.
             replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
@@ -259,15 +262,15 @@ class _Model:
             if not training_digests or all(digest[:16] in training_digests for digest in record.digests)
         }
 
-    def _improvement_inputs(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
-        yield "`nmt improve` made the model from these files, and from what models of its own translated of them."
+    def _improvement_inputs(self, texts: Sequence[tuple[str, str, int]]) -> Lines:
+        others = f"the model `{escape_markdown(PurePath(self.reverse).name)}`" if self.reverse else "models of its own"
+        yield f"`nmt improve` made the model from these files, and from what {others} translated of them."
         yield "So a part of the text that it learned from was written by machines. `nmt inspect` prints each stage."
         yield ""
         yield "| file | lines | SHA-256 |"
         yield "|---|---|---|"
         for path, digest, lines in texts:
-            count = UNKNOWN if lines is None else f"{lines:,}"
-            yield f"| {escape_markdown(PurePath(path).name)} | {count} | `{digest}` |"
+            yield f"| {escape_markdown(PurePath(path).name)} | {lines:,} | `{digest}` |"
 
     def _model(self) -> Lines:
         from nmt_cli.config.architecture import architecture

@@ -16,7 +16,7 @@ from nmt_cli.formats.languages import language_of_name
 from nmt_cli.formats.members import ONE_SIDE_FORMATS, RecognisedInput, Settings, recognise_input
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.parallel import order_sides, pair_files, read_parallel
+from nmt_cli.formats.parallel_text import order_sides, pair_files, read_parallel
 from nmt_cli.formats.readers import READERS
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import ImportedPair, ImportReport, clean_pairs

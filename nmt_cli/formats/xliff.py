@@ -45,7 +45,7 @@ _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 """Tags and comments, and the marks of a CDATA section without the text in it."""
 _SIGNS = re.compile(r"[^<>&]+|[<>&]")
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
-"""Names that Angular gives to the tags of a template."""
+"""Id that Angular gives to an opening (START) or closing (CLOSE) tag of a template, and the name that both share."""
 _OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 _CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 

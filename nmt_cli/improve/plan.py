@@ -224,8 +224,8 @@ class _Planner:
         """
         begin = f"round {number}: "
         back = f"{begin}translate the target text back"
-        given = [Path(self._recipe.reverse)] if self._recipe.reverse and number == 1 else []
-        if models := forward if self._is_own_reverse else given:
+        reverse_models = [Path(self._recipe.reverse)] if self._recipe.reverse and number == 1 else []
+        if models := forward if self._is_own_reverse else reverse_models:
             return self._translate_and_clean(pairs, targets, models, "back", "source", back, tag=self._tag)
         taught: list[Corpus] = []
         if forward:

@@ -20,7 +20,7 @@ from nmt_cli.improve.stages import STAGES, Stage
 from nmt_cli.system.errors import ConfigError, InputError
 from nmt_cli.system.files import make_directory, remove_unfinished, sha256_of
 from nmt_cli.system.storage import write_json
-from nmt_cli.training.checkpoints import MODEL_FILE, Checkpoints
+from nmt_cli.training.checkpoints import MODEL_FILE
 
 FORMAT_VERSION = 1
 LOCK = ".improve.lock"
@@ -232,8 +232,14 @@ class Provenance:
             "delete it, and the model works"
         )
 
-    def texts(self) -> list[tuple[str, str, int | None]]:
-        """Return the user's texts that the model learned from: path, SHA-256, and number of lines, None if not counted.
+    @property
+    def reverse(self) -> str | None:
+        """The directory of the model that `--reverse` named; None if there was none."""
+        found = self._values.get("recipe", {}).get("reverse")
+        return None if found is None else str(found)
+
+    def texts(self) -> list[tuple[str, str, int]]:
+        """Return the user's texts that the model learned from: path, SHA-256, and number of lines.
 
         Raises:
             InputError: the record is damaged.
@@ -242,7 +248,8 @@ class Provenance:
             lines = {name: count for stage in self._values["stages"] for name, count in stage["lines"].items()}
             given = (self._values.get("config") or {}).get("data", {}).get("dev") or []
             dev = {name for one in (given if isinstance(given, list) else [given]) for name in one.values()}
-            return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items() if name not in dev]
+            found = self._values["inputs"].items()  # with the files of models, whose lines nobody counts
+            return [(name, value, lines[name]) for name, value in found if name in lines and name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged_error() from error
 
@@ -252,10 +259,7 @@ class Provenance:
         Raises:
             InputError: the record is damaged.
         """
-        texts = {
-            name: f"sha256 {digest[:12]}" + ("" if lines is None else f", {lines:,} lines")
-            for name, digest, lines in self.texts()
-        }
+        texts = {name: f"sha256 {digest[:12]}, {lines:,} lines" for name, digest, lines in self.texts()}
         try:
             values = self._values
             stages = {}
@@ -289,11 +293,14 @@ def count_lines(path: Path) -> int:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    checkpoints = Checkpoints(path / "checkpoints")
+    experiment = Experiment(path)
+    # Translation follows the configuration and the profiles of the training text too.
+    read = (experiment.config_path, *(one.profile_path for one in experiment.of_each_direction()))
     return [
         *sorted((path / "tokenizer").glob("*.model")),
+        *(file for file in read if file.is_file()),
         path / "checkpoints" / "index.json",
-        checkpoints.resolve("best") / MODEL_FILE,
+        experiment.checkpoints.resolve("best") / MODEL_FILE,
     ]
 
 

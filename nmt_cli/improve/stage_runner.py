@@ -79,13 +79,16 @@ def _refuse_empty_output(stage: Stage) -> None:
 
 
 def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
-    """Warn if a model whose translations later stages learn from has less than MIN_TEACHER_BLEU on the dev set."""
-    if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
-        return
-    bleu = dev_bleu(stage.outputs[0])
+    """Warn if a stage has trained a poor model whose translations later stages learn from."""
+    if stage.config is not None and any(stage.outputs[0] in after.inputs for after in later):
+        warn_of_poor_teacher(f"stage {stage.name}", dev_bleu(stage.outputs[0]))
+
+
+def warn_of_poor_teacher(place: str, bleu: float | None) -> None:
+    """Warn if a model has less than MIN_TEACHER_BLEU on its dev set; `place` begins the warning."""
     if bleu is not None and bleu < MIN_TEACHER_BLEU:
         warn(
-            f"stage {stage.name}: this model has {bleu:.2f} BLEU on the dev set, so its translations teach next "
+            f"{place}: this model has {bleu:.2f} BLEU on the dev set, so its translations teach next "
             "to nothing, and a model that learns from them may be worse than one without them. Add pairs or "
             "train longer (training.max_epochs, training.patience), and give another -o"
         )

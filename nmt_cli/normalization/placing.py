@@ -194,9 +194,9 @@ class Gaps:
     def verbatim_changes(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
         """Return the changes that bring back the text of gaps, each with the indices of its elements.
 
-        A gap comes back if the words on its two sides still follow each other in the translation. A pair comes back as
-        a whole or not at all. Only the elements `wanted` come back, none within the first `begun` characters of the
-        translation.
+        A gap comes back if the words on its two sides still follow each other in the translation, and all its elements
+        are `wanted` (indices into `elements`); unwanted ones at its beginning, which the prefix has, are cut off. An
+        element comes back only if its partner does. Nothing changes in the first `begun` characters of the translation.
         """
         found: dict[int, tuple[list[int], Change]] = {}
         of_gap: dict[int, int] = {}

@@ -13,7 +13,8 @@ from nmt_cli.text.translation import Translation
 
 _AM_PM = re.compile(r"(?<=\d)\s?[ap]\.?m\b\.?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{3,}(?!\S)")
-"""A word between blanks: most lines have one, and need no closer look."""
+"""At least three letters, and nothing else, between blanks or line ends. A text with a match has words; most have
+one, and need no closer look."""
 MAX_LENGTH = 200
 """Most characters of a text that is copied; a longer one, such as a table of numbers, is read by the model as usual."""
 

@@ -36,9 +36,9 @@ class DocumentLimiter:
         self.turns = [(most, Semaphore(number)) for most, number in TURNS]
 
     @contextmanager
-    def open_document(self, cancellation: Cancellation) -> Iterator[Document]:
+    def open_document(self, cancellation: Cancellation) -> Iterator[OpenDocument]:
         """Yield a new document to work on; after the block its parts are no longer counted."""
-        document = Document(self, cancellation)
+        document = OpenDocument(self, cancellation)
         try:
             yield document
         finally:
@@ -56,7 +56,7 @@ class DocumentLimiter:
             self._num_parts += num_parts
 
 
-class Document:
+class OpenDocument:
     """A document, or the texts of a request, while it is translated."""
 
     def __init__(self, documents: DocumentLimiter, cancellation: Cancellation) -> None:

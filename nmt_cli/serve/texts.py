@@ -23,7 +23,7 @@ from nmt_cli.documents.sentences import Splitter
 from nmt_cli.formats.languages import conflicting_language
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import may_have_codes
-from nmt_cli.serve.document_limits import Document, DocumentLimiter
+from nmt_cli.serve.document_limits import DocumentLimiter, OpenDocument
 from nmt_cli.serve.engine_interface import AnyEngine, Cancellation
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Glossary
@@ -90,7 +90,7 @@ class _CachedTranslator:
         self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
         self._found: dict[str, TranslatedLine] = {}
 
-    def for_rank(self, rank: int, document: Document) -> Translate:
+    def for_rank(self, rank: int, document: OpenDocument) -> Translate:
         """Return a function that translates sentences of a document.
 
         It returns for each sentence the translation with this rank (0 is the best), or the last one if there are
@@ -197,7 +197,7 @@ def translate_html(
         direction, options.sentence_options(direction.engine, with_alignment=True), cancellation
     )
 
-    def render_html(text: str, document: Document, translate: Translate) -> str:
+    def render_html(text: str, document: OpenDocument, translate: Translate) -> str:
         split, target = direction.split, direction.target
         return translate_page(text, translate, split, target_lang=target, work=document.work)
 

@@ -56,11 +56,11 @@ def load_parent(
     merged: dict[str, Tensor] = {}
     for name, first in parameters_of(model).items():
         if name in SOURCE_VOCAB_PARAMETERS + TARGET_VOCAB_PARAMETERS and name in tensors:
-            side = name in TARGET_VOCAB_PARAMETERS
-            (child_rows, parent_rows), num_pieces = rows[side], len(parent_pieces[side])
+            is_target = name in TARGET_VOCAB_PARAMETERS
+            (child_rows, parent_rows), num_pieces = rows[is_target], len(parent_pieces[is_target])
             if tensors[name].shape[:1] != (num_pieces,):
                 raise ModelError(
-                    f"{path}: {name} has the shape {list(tensors[name].shape)}, but the tokenizer of this run has "
+                    f"{path}: {name} has the shape {list(tensors[name].shape)}, but the parent's tokenizer has "
                     f"{num_pieces:,} pieces; the model is damaged"
                 )
             merged[name] = _copy_rows(first, tensors[name], child_rows, parent_rows)

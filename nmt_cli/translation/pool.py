@@ -176,7 +176,7 @@ class Pool:
         self._queues: dict[int, deque[Ticket]] = {}
         """Tickets that no worker has, by priority."""
         self._suspects: deque[Ticket] = deque()
-        """Tickets that a worker must do alone, because a worker died while it did them, perhaps among others."""
+        """Tickets that a worker must do alone: the probe, and tasks during which a worker died."""
         self._members: dict[Connection, _PoolWorker] = {}
         self._state_queries: dict[int, SimpleQueue[Any]] = {}
         """For each question about the state of the workers, by its number, a queue for the answers."""

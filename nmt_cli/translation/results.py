@@ -169,7 +169,7 @@ class Translation:
 
     @property
     def weights(self) -> AlignmentMatrix | None:
-        """Attention between words (target words, source words)."""
+        """Attention weights (target words, source words), without the end of the source; None if none were recorded."""
         return None if self.weights_with_end is None else self.weights_with_end[:, :-1]
 
     def rewritten(self, text: str, counts: Sequence[int]) -> Translation:

@@ -96,7 +96,11 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         numbers: Sequence[int] | None = None,
     ) -> list[TranslatedLine]:
-        """Return the translations of each line, in order, with their parts translated by `translate`."""
+        """Return the translations of each line, in order, with their parts translated by `translate`.
+
+        `prefixes` are the given beginnings of the translations, and `numbers` the numbers of the lines in the whole
+        input, from 0.
+        """
         return _run_steps(self.translation_steps(lines, prefixes, numbers), translate)
 
     def translation_steps(

@@ -129,34 +129,98 @@ def test_a_given_model_translates_the_text_back_and_none_is_trained_for_it(here,
     reverse = reverse_model(here)
     done = improve(here, "--reverse", reverse)
     assert done.code == 0, done.err
+    assert f"warning: --reverse {reverse}: this model has 0.00 BLEU on the dev set" in done.err
     assert inside.ran == ["clean", "clean", "translate", "clean", "train"]
-    back = here / "run-improved/stages/03-back-translate/translated.en"
-    text = (here / "run-improved/stages/02-text/text.fr").read_bytes()
-    by_hand = run_here("translate", "--model", str(reverse), "--beam-size", "5", "--precision", "int8", stdin=text)
+    result = here / "run-improved"
+    back = result / "stages/03-back-translate/translated.en"
+    text = (result / "stages/02-text/text.fr").read_bytes()
+    options = ("--beam-size", "5", "--precision", "int8")
+    by_hand = run_here("translate", "--model", str(reverse), *options, stdin=text)
     assert back.read_bytes() == by_hand.out
-    told = run_here("inspect", str(here / "run-improved"))
-    assert f"reverse {reverse}" in re.sub(r" +", " ", told.out.decode())
+    told = run_here("inspect", str(result)).out.decode()
+    assert f"reverse {reverse}" in re.sub(r" +", " ", told)
+    assert "joint.model" not in told.partition("improved from")[2].partition("stages")[0]
+    card = run_here("card", "--model", str(result)).out.decode()
+    assert "from these files, and from what the model `reverse` translated of them" in card
+    assert "joint.model" not in card
     changed = improve(here)
     assert (changed.code, "these differ: --reverse" in changed.err) == (2, True), changed.err
 
 
+@pytest.mark.slow
+def test_a_given_model_whose_settings_have_changed_is_not_used_to_go_on(here, inside):
+    """Its configuration decides on its translations too."""
+    reverse = reverse_model(here)
+    inside.fails = "train"
+    assert improve(here, "--reverse", os.path.relpath(reverse)).code == 2
+    inside.fails, inside.ran = "", []
+    config = reverse / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("length_penalty:", "length_penalty: 0.5 #"), encoding="utf-8")
+    refused = improve(here, "--reverse", reverse)
+    assert (refused.code, f"{config}: has changed since" in refused.err) == (2, True), refused.err
+    config.write_text(text, encoding="utf-8")
+    assert improve(here, "--reverse", reverse).code == 0
+    assert inside.ran == ["train"]
+
+
 def test_a_model_that_cannot_translate_back_is_refused(here, inside):
-    (here / "mono.de").write_text("Hallo.\n")
     text = (here / "config.yaml").read_text(encoding="utf-8")
-    run = here / "other"
-    run.mkdir()
-    (run / "config.yaml").write_text(text.replace(f"{here}/run", str(run)), encoding="utf-8")
+    values = yaml.safe_load(text)
+    run, words, both = here / "other", here / "words", here / "both.yaml"
+    for directory, other in ((run, text), (words, yaml.safe_dump(_of_words(values)))):
+        directory.mkdir()
+        (directory / "config.yaml").write_text(other.replace(f"{here}/run", str(directory)), encoding="utf-8")
     for given, told in (
         (here / "none", "none: there is no such model directory"),
         (run, "other: translates en-fr, not fr-en"),
+        (words, "words: is a model of whole words and writes ⁇ for unknown ones"),
     ):
         refused = improve(here, "--reverse", given)
         assert (refused.code, told in refused.err) == (2, True), refused.err
+        assert refused.err.rpartition("nmt: ")[2].startswith("--reverse: "), refused.err
+    ways = [{"source_lang": one, "target_lang": other} for one, other in (("en", "fr"), ("fr", "en"))]
+    for part in ("train", "dev"):
+        sides = [{"source": f"{here}/c/{part}.{way['source_lang']}", "target": f"{here}/c/{part}.{way['target_lang']}"}
+                 for way in ways]  # fmt: skip
+        values["data"][part] = [side | way for side, way in zip(sides, ways, strict=True)]
+    values["data"] = {part: values["data"][part] for part in ("train", "dev")}
+    values["data"]["monolingual"] = {"target": [{"text": f"{here}/mono.fr", "lang": "fr"}]}
+    both.write_text(yaml.safe_dump(values), encoding="utf-8")
+    refused = run_here("improve", "--config", str(both), *QUICK, "--reverse", str(run))
+    assert (refused.code, "both ways, and translates back by itself" in refused.err) == (2, True), refused.err
     refused = improve(here, "--reverse", run, "--source-text", here / "mono.en")
     assert (refused.code, "there is none (--target-text FILE)" in refused.err) == (2, True), refused.err
     refused = improve(here, "--reverse", run, "--source-text", here / "mono.en", "--target-text", here / "mono.fr")
     assert (refused.code, "leave out that text, or --reverse" in refused.err) == (2, True), refused.err
     assert inside.ran == []
+
+
+def _of_words(values):
+    """Return a configuration of a model of whole words that translates the other way."""
+    data = {**values["data"], "source_lang": "fr", "target_lang": "en"}
+    del data["monolingual"]
+    return {**values, "data": data, "tokenizer": {**values["tokenizer"], "model_type": "word"}}
+
+
+@pytest.mark.slow
+def test_few_pairs_with_a_parent_and_a_given_reverse_model_need_no_vocabulary_of_their_own(here, inside):
+    """Seen to be refused for a vocabulary that no stage would have learned."""
+    reverse = reverse_model(here)
+    assert run_here("train", "--config", str(here / "config.yaml"), *QUICK).code == 0
+    for language in ("en", "fr"):
+        lines = (here / f"c/train.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (here / f"few.{language}").write_text("".join(lines[:12]), encoding="utf-8")
+    few = ("data.train.0.source=" + str(here / "few.en"), "data.train.0.target=" + str(here / "few.fr"))
+    child = (*few, f"training.init_from={here}/run", f"model_dir={here}/child", "training.learning_rate=1e-4")
+    sets = [word for one in child for word in ("--set", one)]
+    inside.fails = "clean"
+    begun = improve(here, *sets, "--reverse", reverse)
+    assert (begun.code, "stage 01-pairs failed" in begun.err) == (2, True), begun.err
+    assert "begins with random weights" not in begun.err
+    twice = improve(here, *sets, "--reverse", reverse, "--rounds", "2", "-o", here / "twice")
+    told = "the training of the reverse direction begins with random weights, at the learning rate 0.0001"
+    assert told in twice.err
 
 
 def test_text_in_the_other_language_is_refused_and_may_be_named_by_an_option(here, inside):

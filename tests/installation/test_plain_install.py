@@ -25,8 +25,8 @@ import pytest
 from command_line import CONFIG
 
 from nmt_cli.commands import COMMANDS, GROUPS
+from nmt_cli.confidence.confidence_metrics import area_under_roc, calibration_error
 from nmt_cli.confidence.labels import correct_words
-from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.demo import phrasebook
 from nmt_cli.ops import native
 

@@ -10,7 +10,7 @@ from document_translators import SPLIT, upper
 
 from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.inline_codes import split_codes
-from nmt_cli.documents.sentences import Unit, items_of
+from nmt_cli.documents.sentences import Unit, split_into_sentences
 from nmt_cli.documents.units import line_of
 from nmt_cli.formats import subtitles
 from nmt_cli.formats.segments import Atom, Kind
@@ -41,7 +41,7 @@ def test_placeholders_are_cut_out_of_a_long_text_without_copies_of_its_rest(text
 
 
 def test_sentences_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
-    found = items_of([Atom(text, text)], lambda _: ["so %s. "] * 2_000, Work())
+    found = split_into_sentences([Atom(text, text)], lambda _: ["so %s. "] * 2_000, Work())
     assert sum(isinstance(item, Unit) for item in found) == 2_000
     assert Counted.num_copied <= 4 * len(text)
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from nmt_cli.confidence.quality import area_under_roc, calibration_error
+from nmt_cli.confidence.confidence_metrics import area_under_roc, calibration_error
 
 
 def test_the_area_is_the_share_of_pairs_in_the_right_order():
