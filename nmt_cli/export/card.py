@@ -262,7 +262,7 @@ class _Model:
             if not training_digests or all(digest[:16] in training_digests for digest in record.digests)
         }
 
-    def _improvement_inputs(self, texts: Sequence[tuple[str, str, int]]) -> Lines:
+    def _improvement_inputs(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
         others = f"the model `{escape_markdown(PurePath(self.reverse).name)}`" if self.reverse else "models of its own"
         yield f"`nmt improve` made the model from these files, and from what {others} translated of them."
         yield "So a part of the text that it learned from was written by machines. `nmt inspect` prints each stage."
@@ -270,7 +270,8 @@ class _Model:
         yield "| file | lines | SHA-256 |"
         yield "|---|---|---|"
         for path, digest, lines in texts:
-            yield f"| {escape_markdown(PurePath(path).name)} | {lines:,} | `{digest}` |"
+            count = UNKNOWN if lines is None else f"{lines:,}"
+            yield f"| {escape_markdown(PurePath(path).name)} | {count} | `{digest}` |"
 
     def _model(self) -> Lines:
         from nmt_cli.config.architecture import architecture

@@ -238,8 +238,8 @@ class Provenance:
         found = self._values.get("recipe", {}).get("reverse")
         return None if found is None else str(found)
 
-    def texts(self) -> list[tuple[str, str, int]]:
-        """Return the user's texts that the model learned from: path, SHA-256, and number of lines.
+    def texts(self) -> list[tuple[str, str, int | None]]:
+        """Return the user's texts that the model learned from: path, SHA-256, and number of lines, None if not counted.
 
         Raises:
             InputError: the record is damaged.
@@ -248,8 +248,10 @@ class Provenance:
             lines = {name: count for stage in self._values["stages"] for name, count in stage["lines"].items()}
             given = (self._values.get("config") or {}).get("data", {}).get("dev") or []
             dev = {name for one in (given if isinstance(given, list) else [given]) for name in one.values()}
-            found = self._values["inputs"].items()  # with the files of models, whose lines nobody counts
-            return [(name, value, lines[name]) for name, value in found if name in lines and name not in dev]
+            origin = (self._values.get("config") or {}).get("training", {}).get("init_from")
+            models = tuple(f"{directory}/" for directory in (self.reverse, origin) if directory is not None)
+            found = [(name, digest) for name, digest in self._values["inputs"].items() if not name.startswith(models)]
+            return [(name, digest, lines.get(name)) for name, digest in found if name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged_error() from error
 
@@ -259,7 +261,10 @@ class Provenance:
         Raises:
             InputError: the record is damaged.
         """
-        texts = {name: f"sha256 {digest[:12]}, {lines:,} lines" for name, digest, lines in self.texts()}
+        texts = {
+            name: f"sha256 {digest[:12]}" + ("" if lines is None else f", {lines:,} lines")
+            for name, digest, lines in self.texts()
+        }
         try:
             values = self._values
             stages = {}
