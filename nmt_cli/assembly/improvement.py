@@ -31,7 +31,7 @@ from nmt_cli.system.console import command_line, format_count, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked
 from nmt_cli.text.direction import format_directions
-from nmt_cli.training.checkpoints import metric_sign
+from nmt_cli.training.checkpoints import metric_sign, read_meta
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -176,7 +176,7 @@ def _check_reverse_model(config: Config, directory: str, languages: Container[st
             )
         if config.tokenizer.model_type == "word" and reverse_model.config.model.attention.type == "none":
             raise InputError(f"{directory}: cannot copy unknown words, because it has no attention")
-        assert reverse_model.tokenizers  # they can be read
+        read_meta(reverse_model.checkpoints.resolve("best"), reverse_model.fingerprints)
         warn_of_poor_teacher(f"--reverse {directory}", dev_bleu(reverse_model.directory))
     except InputError as error:
         raise InputError(f"--reverse: {error}") from None

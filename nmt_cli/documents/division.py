@@ -75,8 +75,8 @@ def _best_ends(
     free = [cost - own for cost, own in zip(best, wrong, strict=True)]
     """Cost of a cue for each beginning, apart from the terms that depend on its end."""
     too_long: tuple[float, int] = (float("inf"), 0)
-    """Of the cues with more characters than can be read in time: the least cost, apart from the terms that depend on
-    the end, and the index of the first word of that cue."""
+    """The least cost, apart from the terms that depend on the end, of a cue with more characters than can be read in
+    time, and the index of the first word of that cue."""
     queue: deque[int] = deque()
     oldest = 0
     for end, length in enumerate(lengths):

@@ -168,12 +168,18 @@ def test_a_model_that_cannot_translate_back_is_refused(here, inside):
     text = (here / "config.yaml").read_text(encoding="utf-8")
     values = yaml.safe_load(text)
     run, words, both = here / "other", here / "words", here / "both.yaml"
-    for directory, other in ((run, text), (words, yaml.safe_dump(_of_words(values)))):
+    reversed_values = _of_words(values)
+    empty = {**reversed_values, "tokenizer": values["tokenizer"]}
+    bare = here / "bare"
+    for directory, other in (
+        (run, text), (words, yaml.safe_dump(reversed_values)), (bare, yaml.safe_dump(empty)),
+    ):  # fmt: skip
         directory.mkdir()
         (directory / "config.yaml").write_text(other.replace(f"{here}/run", str(directory)), encoding="utf-8")
     for given, told in (
         (here / "none", "none: there is no such model directory"),
         (run, "other: translates en-fr, not fr-en"),
+        (bare, "there is no checkpoint 'best'"),
         (words, "words: is a model of whole words and writes ⁇ for unknown ones"),
     ):
         refused = improve(here, "--reverse", given)

@@ -42,7 +42,7 @@ class AttentionOutput:
     weights_bks: Value | None
     """Attention weights of K rows for each of B sources over S positions; None without attention."""
     states: tuple[Value, ...] = ()
-    """What the attention passes to its next step, in the order of `state_names`; the first axis of each is the rows."""
+    """State for the next step of the attention, in the order of `state_names`; the first axis of each is the rows."""
 
 
 class RowReshaper:
