@@ -95,7 +95,10 @@ def _systems() -> list[System]:
     ]
     tuned = [
         System(f"{'-'.join(way)} from {origin}", (way,), origin=origin)
-        for origin, ways in (("many-en-5", TO_ENGLISH), ("en-many-5", FROM_ENGLISH), ("all-5", both))
+        for origin, ways in (
+            *(("many-en-5", TO_ENGLISH), ("many-en-1", TO_ENGLISH)),
+            *(("en-many-5", FROM_ENGLISH), ("all-5", both)),
+        )
         for way in ways
     ]
     vi = (("vi", "en"),)
@@ -112,18 +115,27 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path("runs/directions"), help="where everything is made")
     parser.add_argument("--lanes", type=int, default=2, help="trainings side by side, each with one thread")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument(
+        "--origin-seed", type=int, metavar="SEED", help="take what a system uses from this seed, not from its own"
+    )
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="only these and what they go out from")
     parser.add_argument("--phases", nargs="+", choices=PHASES, default=PHASES, help="at equal minutes, and at the end")
     parser.add_argument("--quick", action="store_true", help="little text and few updates, to see that all works")
     parser.add_argument("--show", action="store_true", help="only print the tables of what has been scored")
     asked = parser.parse_args()
     directory = asked.directory / "quick" if asked.quick else asked.directory
-    study = _Study(directory, asked.data, directory / "results.jsonl" if asked.quick else RESULTS, is_quick=asked.quick)
+    results = directory / "results.jsonl" if asked.quick else RESULTS
+    study = _Study(directory, asked.data, results, is_quick=asked.quick, origin_seed=asked.origin_seed)
     if not asked.show:
         systems = _wanted(_systems(), asked.systems)
+        runs = dict.fromkeys(
+            (one, study.origin_seed(seed) if any(one.name in other.prerequisites for other in systems) else seed)
+            for seed in asked.seeds
+            for one in systems
+        )
         study.prepare()
         for phase in asked.phases:
-            _in_lanes(study, phase, [(system, seed) for seed in asked.seeds for system in systems], asked.lanes)
+            _in_lanes(study, phase, list(runs), asked.lanes)
     study.show()
 
 
@@ -147,7 +159,7 @@ def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lan
 
     def make(system: System, seed: int) -> None:
         for name in system.prerequisites:
-            made[name, seed].result()
+            made[name, study.origin_seed(seed)].result()
         lane = free.get()
         try:
             study.make(system, seed, phase)
@@ -164,8 +176,15 @@ def _in_lanes(study: _Study, phase: str, runs: Sequence[tuple[System, int]], lan
 class _Study:
     """The texts, configurations and runs below one directory."""
 
-    def __init__(self, directory: Path, data: Path, results: Path, *, is_quick: bool) -> None:
+    def __init__(
+        self, directory: Path, data: Path, results: Path, *, is_quick: bool, origin_seed: int | None = None
+    ) -> None:
         self._directory, self._data, self._results, self._is_quick = directory, data, results, is_quick
+        self._origin_seed = origin_seed
+
+    def origin_seed(self, seed: int) -> int:
+        """Return the seed of the systems that one of this seed uses."""
+        return seed if self._origin_seed is None else self._origin_seed
 
     # The texts ------------------------------------------------------------------------------------------------------
 
@@ -294,18 +313,21 @@ class _Study:
         run = self._run(system, seed, phase)
         if phase in self._phases_done(system.name, seed) and run.exists():
             return
-        for name in (system.name, *system.prerequisites):
-            if phase == "equal" and "end" in self._phases_done(name, seed):
-                raise SystemExit(f"{name} {seed} has come to its end, so it has no state at equal minutes any more")
+        used = [(name, self.origin_seed(seed)) for name in system.prerequisites]
+        for name, its_seed in ((system.name, seed), *used):
+            if phase == "equal" and "end" in self._phases_done(name, its_seed):
+                raise SystemExit(f"{name} {its_seed} has come to its end, so it has no state at equal minutes any more")
         run.parent.mkdir(parents=True, exist_ok=True)
         overrides = [f"seed={seed}", "training.threads=1", *system.overrides, *(QUICK if self._is_quick else ())]
         if system.origin is not None:
-            overrides.append(f"training.init_from={self._models / f'{_file_name(system.origin)}-{seed}'}")
+            overrides.append(
+                f"training.init_from={self._models / f'{_file_name(system.origin)}-{self.origin_seed(seed)}'}"
+            )
         words = ["--config", str(self._config(system)), *(word for one in overrides for word in ("--set", one))]
         log = run.with_name(f"{run.name}.log")
         if system.is_improved:
             if system.reverse is not None:
-                words += ["--reverse", str(self._models / f"{_file_name(system.reverse)}-{seed}")]
+                words += ["--reverse", str(self._models / f"{_file_name(system.reverse)}-{self.origin_seed(seed)}")]
             _run_for("improve", run, [*words, "--workers", "1", "-o", str(run)], log, None)
         else:
             words += ["--set", f"model_dir={run}"]
@@ -333,6 +355,7 @@ class _Study:
         row = {
             "system": system.name,
             "seed": seed,
+            **({"origin_seed": self.origin_seed(seed)} if system.prerequisites else {}),
             "phase": phase,
             "minutes": round(_used(run) / 60, 1),
             "updates": int(validations[-1]["step"]) if validations else 0,

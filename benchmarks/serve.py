@@ -145,7 +145,9 @@ def search_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
 
     translator = open_translator([asked.model], threads=asked.threads)
     work = SharedSearch([translator], lambda _: work)
-    search = TranslationBackend(ThreadLauncher(lambda: work), 1, workers=1, max_waiting=len(lines), lost=lambda: None)
+    search = TranslationBackend(
+        ThreadLauncher(lambda: work), 1, workers=1, max_waiting=len(lines), on_failure=lambda: None
+    )
     (engine,) = search.engines
     requests = requests_of(lines, asked.request_lines)
 

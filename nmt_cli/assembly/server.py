@@ -81,7 +81,7 @@ def serve_models(
             len(experiments),
             workers=models.workers or num_workers(models.threads or 1),
             max_waiting=limits.sentences,
-            lost=terminate_self,
+            on_failure=terminate_self,
         )
         with closing(search):
             profiles: dict[str, LanguageProfile] = {}

@@ -319,7 +319,9 @@ def _encode_and_filter(
     report: FilterReport,
     threads: int,
 ) -> Iterator[tuple[Pair, tuple[list[int], list[int]]]]:
-    sources = map(tokenizers[0].tagged, tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads))
+    sources = map(
+        tokenizers[0].prepend_tags, tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads)
+    )
     targets = tokenizers[1].encode_all([pair.target for pair in chunk], threads=threads)
     for pair, source, target in zip(chunk, sources, targets, strict=True):
         reason = limits.why_left_out(len(source), len(target))
@@ -332,7 +334,7 @@ def _encode_and_filter(
 
 def _encode_words(pair: Pair, source: Tokenizer, target: Tokenizer) -> tuple[PieceWords, PieceWords]:
     """Return both sides of a pair as pieces with the index of the word of each; the source begins with its tags."""
-    return source.tagged_words(source.encode_words(pair.source)), target.encode_words(pair.target)
+    return source.prepend_tags_to_words(source.encode_words(pair.source)), target.encode_words(pair.target)
 
 
 def _links(corpus: Corpus, pair: Pair) -> list[tuple[int, int]]:

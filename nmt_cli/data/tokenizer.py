@@ -39,7 +39,7 @@ class PieceWords:
 
 CharSpan = tuple[int, int]
 """Indices of the first character of a part of a text, and of the character after the last."""
-Made = TypeVar("Made")
+Table = TypeVar("Table")
 
 
 class Tokenizer:
@@ -90,11 +90,11 @@ class Tokenizer:
         other.tags = tags
         return other
 
-    def tagged(self, ids: Sequence[int]) -> list[int]:
+    def prepend_tags(self, ids: Sequence[int]) -> list[int]:
         """Return the tags followed by the ids of a source; an empty source gets no tags."""
         return [*self.tags, *ids] if ids else []
 
-    def tagged_words(self, pieces: PieceWords) -> PieceWords:
+    def prepend_tags_to_words(self, pieces: PieceWords) -> PieceWords:
         """Return the tags followed by the pieces of a source; the word index of a tag is `num_words`, beyond the last.
 
         An empty source gets no tags.
@@ -108,14 +108,14 @@ class Tokenizer:
         """Return True if both tokenizers hold the same model in memory, whatever their tags."""
         return self.model is other.model
 
-    def compute_once(self, make: Callable[[Tokenizer], Made]) -> Made:
+    def compute_once(self, make: Callable[[Tokenizer], Table]) -> Table:
         """Return `make(self)`, a table that depends on the vocabulary alone.
 
         It is computed once for this tokenizer and its copies with other tags.
         """
         if make not in self._computed:  # two threads may both make it
             self._computed[make] = make(self.with_tags(()))
-        made: Made = self._computed[make]
+        made: Table = self._computed[make]
         return made
 
     @property

@@ -53,14 +53,14 @@ class Case(RestoringStep):
 
         After a prefix, only the translation of a line in capitals changes, and only if the prefix has no small letters.
         """
-        begun = translation.text[: translation.begun]
-        if undo.data == _CAPITALS and not any(map(str.islower, begun.replace("ß", ""))):
+        prefix = translation.text[: translation.prefix_length]
+        if undo.data == _CAPITALS and not any(map(str.islower, prefix.replace("ß", ""))):
             spans = [
                 word.span()
-                for word in _WORD.finditer(translation.text, translation.begun)
+                for word in _WORD.finditer(translation.text, translation.prefix_length)
                 if not self._code.search(word[0])
             ]
-        elif undo.data == _CAPITAL and not begun and (first := _FIRST_LETTER.match(translation.text)):
+        elif undo.data == _CAPITAL and not prefix and (first := _FIRST_LETTER.match(translation.text)):
             spans = [first.span(1)]
         else:
             return []

@@ -41,4 +41,4 @@ class FullStop(RestoringStep):
     def undo(self, _: UndoRecord, translation: Translation) -> list[Change]:
         """Return the change that deletes the full stop at the end of the translation, unless it is in the prefix."""
         end = len(translation.text)
-        return [Change(end - 1, end, "")] if end > translation.begun and _STOP.search(translation.text) else []
+        return [Change(end - 1, end, "")] if end > translation.prefix_length and _STOP.search(translation.text) else []

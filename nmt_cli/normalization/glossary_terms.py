@@ -60,6 +60,6 @@ class GlossaryTerms(RestoringStep):
         begins = {place[0] for term, place in translation.terms if term.step == undo.step and place is not None}
         return [
             Change(*one.span(1), "")
-            for one in _ELISION.finditer(translation.text, translation.begun)
+            for one in _ELISION.finditer(translation.text, translation.prefix_length)
             if one.end() in begins
         ]

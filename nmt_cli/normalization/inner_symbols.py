@@ -65,11 +65,11 @@ class InnerSymbols(RestoringStep):
         removed_symbols = _RemovedSymbols.of(undo.edits, undo.data)
         spans = word_spans(translation.text)
         words = AlignedWords(translation.text, spans, translation.alignment.aligned_to(removed_symbols.words, spans))
-        begun = translation.text[: translation.begun]
-        num_begun = len(begun.split())
-        missing = missing_tags(removed_symbols.tags(), begun)
-        if begun:  # the prefix may have all words of a pair, which would enclose nothing then
-            own = words.aligned_to[num_begun:]
+        prefix = translation.text[: translation.prefix_length]
+        num_prefix_words = len(prefix.split())
+        missing = missing_tags(removed_symbols.tags(), prefix)
+        if prefix:  # the prefix may have all words of a pair, which would enclose nothing then
+            own = words.aligned_to[num_prefix_words:]
             missing = [
                 tag
                 for tag in missing
@@ -78,12 +78,15 @@ class InnerSymbols(RestoringStep):
         wanted = {number for tag in missing if not tag.is_open for number in (tag.open_index, tag.close_index)}
         elements = [UnreadElement(symbol.begin, symbol.end, symbol.partner) for symbol in undo.data]
         gaps = Gaps(undo.edits, removed_symbols.words, words, elements)
-        verbatim_changes = gaps.verbatim_changes(wanted, translation.begun)
+        verbatim_changes = gaps.verbatim_changes(wanted, translation.prefix_length)
         done = {number for numbers, _ in verbatim_changes for number in numbers}
         rest = [tag for tag in missing if tag.open_index not in done]
         changes = [change for _, change in verbatim_changes]
         return (
-            [*changes, *without_overlaps(removed_symbols.attention_changes(words.from_row(num_begun), rest), changes)]
+            [
+                *changes,
+                *without_overlaps(removed_symbols.attention_changes(words.from_row(num_prefix_words), rest), changes),
+            ]
             if rest
             else changes
         )

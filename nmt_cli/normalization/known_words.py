@@ -45,7 +45,7 @@ class KnownWords:
                 self._by_letters.setdefault(letters, word)
         self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
 
-    def corrected(self, word: str, *, any_case: bool = False) -> str:
+    def correct(self, word: str, *, any_case: bool = False) -> str:
         """Return a word without its typing error, in its own case; the word itself if it is known or no error is found.
 
         Unless `any_case` is true, the known word must usually have a capital if the word has one, and none otherwise:
@@ -79,11 +79,11 @@ class KnownWords:
         is_name = word[0].isupper() and not any_case and self._forms[whole][0].islower()
         return None if is_name else whole
 
-    def _with_case_of(self, word: str, corrected: str) -> str:
+    def _with_case_of(self, word: str, correct: str) -> str:
         """Return the corrected form in capitals, or with a capital, if the word was written so."""
         if word.isupper():
-            return upper(corrected, self._language)
-        return upper(corrected[0], self._language) + corrected[1:] if word[0].isupper() else corrected
+            return upper(correct, self._language)
+        return upper(correct[0], self._language) + correct[1:] if word[0].isupper() else correct
 
     def _candidates(self, word: str) -> Iterator[str]:
         """Yield all words of which one slip may have made this word: letters exchanged, doubled or left out."""

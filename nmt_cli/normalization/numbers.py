@@ -114,7 +114,7 @@ class Numbers(RestoringStep):
                 continue
             (substitute,), number = term.forms, undo.data[term.key]
             place = translation.text.find(substitute, *span)  # a blank or a full stop may be of the same piece
-            if place >= translation.begun and number != substitute:
+            if place >= translation.prefix_length and number != substitute:
                 # Of a number of several words only the first has the attention of what the model generated.
                 origin = undo.edits.old_span(term.begin, term.end)
                 changes.append(Change(place, place + len(substitute), number, origin))

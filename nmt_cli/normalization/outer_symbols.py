@@ -45,8 +45,8 @@ class OuterSymbols(RestoringStep):
         """
         (begin, end), text = undo.data, undo.edits.old
         before, after = (0, begin), (end, len(text))
-        if translation.begun:
-            before, mark, prefix = (begin, begin), text[end:].strip(), translation.text[: translation.begun]
+        if translation.prefix_length:
+            before, mark, prefix = (begin, begin), text[end:].strip(), translation.text[: translation.prefix_length]
             after = (end, end) if mark and prefix.count(mark) > text[:end].count(mark) else after
         # Without words between them, blanks part one side from nothing.
         is_alone = not translation.text and not (text[slice(*before)].strip() and text[slice(*after)].strip())

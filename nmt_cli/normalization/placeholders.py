@@ -95,15 +95,15 @@ def restore_placeholders(
         own = waiting[translation.text[begin:end]]
         if own:
             number = own.popleft()
-            if begin >= translation.begun:
+            if begin >= translation.prefix_length:
                 there.append(((begin, end), number))
-        elif begin >= translation.begun:
+        elif begin >= translation.prefix_length:
             removed.append((begin, end))
     if strays is not None:
         kept = sorted([*(span for span, _ in there), *removed])
-        removed += [span for span in strays(translation.text, kept) if span[0] >= translation.begun]
+        removed += [span for span in strays(translation.text, kept) if span[0] >= translation.prefix_length]
     missing = sorted(number for numbers in waiting.values() for number in numbers)
-    finder = _Finder(undo, translation, placeholders, [span for span, _ in there], removed)
+    finder = _PlaceFinder(undo, translation, placeholders, [span for span, _ in there], removed)
     placed = [*finder.places_of(missing)]
     filled = sorted(span for span, *_ in placed)  # perhaps the place of what is removed
     removed = [one for one in removed if not _overlapping(filled, *one)]
@@ -147,7 +147,7 @@ def _removals(text: str, spans: Iterable[Span]) -> Iterator[Change]:
         yield Change(begin, end + (is_word and end < len(text)), "")
 
 
-class _Finder:
+class _PlaceFinder:
     """Finds places for placeholders that the model has lost."""
 
     def __init__(
@@ -190,7 +190,7 @@ class _Finder:
 
     def _is_free(self, begin: int, end: int) -> bool:
         """Return whether a lost placeholder may take the place of the word of the translation with this span."""
-        if begin < self._translation.begun or _overlapping(self._taken, begin, end):
+        if begin < self._translation.prefix_length or _overlapping(self._taken, begin, end):
             return False
         own = _overlapping(self._removed, begin, end)
         if any(first < begin or end < last for first, last in own):

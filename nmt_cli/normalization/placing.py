@@ -191,12 +191,13 @@ class Gaps:
     """The words of the translation, which are aligned to the words that are read."""
     elements: Sequence[UnreadElement]
 
-    def verbatim_changes(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
+    def verbatim_changes(self, wanted: Collection[int], prefix_length: int) -> list[tuple[list[int], Change]]:
         """Return the changes that bring back the text of gaps, each with the indices of its elements.
 
         A gap comes back if the words on its two sides still follow each other in the translation, and all its elements
         are `wanted` (indices into `elements`); unwanted ones at its beginning, which the prefix has, are cut off. An
-        element comes back only if its partner does. Nothing changes in the first `begun` characters of the translation.
+        element comes back only if its partner does. Nothing changes in the first `prefix_length` characters of the
+        translation.
         """
         found: dict[int, tuple[list[int], Change]] = {}
         of_gap: dict[int, int] = {}
@@ -213,10 +214,10 @@ class Gaps:
                 old = self.elements[numbers.pop(0)].end, old[1]
             of_gap.update(dict.fromkeys(numbers, gap))
             change = self._between(old, new) if all(one in wanted for one in numbers) else None
-            if change is not None and change.begin < begun <= change.end and len(numbers) < len(all_numbers):
-                has_blank = self.words.text[begun - 1].isspace()
-                change = change._replace(begin=begun, text=change.text.lstrip() if has_blank else change.text)
-            if change is not None and change.begin >= begun:
+            if change is not None and change.begin < prefix_length <= change.end and len(numbers) < len(all_numbers):
+                has_blank = self.words.text[prefix_length - 1].isspace()
+                change = change._replace(begin=prefix_length, text=change.text.lstrip() if has_blank else change.text)
+            if change is not None and change.begin >= prefix_length:
                 found[gap] = numbers, change
         ends = 0
         for gap, (_, change) in sorted(found.items(), key=lambda item: item[1][1][:2]):
@@ -380,17 +381,17 @@ def _last_word(words: AlignedWords, element: Element) -> int:
     return row
 
 
-def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
-    """Return the tags that `begun`, a translation's beginning, lacks, and with `is_open` those that it does not end."""
+def missing_tags(tags: Sequence[Tag], prefix: str) -> list[Tag]:
+    """Return the tags that the prefix of a translation lacks, and with `is_open` those that it does not end."""
     missing = []
     for tag in tags:
         opening = tag.text.strip()
-        if opening not in begun:
+        if opening not in prefix:
             missing.append(tag)
             continue
-        begun = begun.replace(opening, "", 1)
-        if tag.closing is not None and tag.closing in begun:
-            begun = begun.replace(tag.closing, "", 1)
+        prefix = prefix.replace(opening, "", 1)
+        if tag.closing is not None and tag.closing in prefix:
+            prefix = prefix.replace(tag.closing, "", 1)
         elif tag.closing is not None:
             missing.append(replace(tag, is_open=True))
     return missing

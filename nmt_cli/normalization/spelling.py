@@ -30,7 +30,7 @@ class Spelling(Step):
         recases, begins = self._truecaser.has_uninformative_case(line.plain_text()), True
         for word in line.words():
             for match in WORD.finditer(word[0]):
-                corrected = self._words.corrected(match[0], any_case=recases or begins)
+                corrected = self._words.correct(match[0], any_case=recases or begins)
                 begin, end = word.start() + match.start(), word.start() + match.end()
                 if corrected != match[0] and line.is_free(begin, end):
                     yield Change(begin, end, corrected)

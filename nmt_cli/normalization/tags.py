@@ -116,22 +116,26 @@ class Tags(RestoringStep):
         tagged_line = TaggedLine.of(undo.edits, removed_codes, alignment)
         words = tagged_line.align_words(translation, alignment)
         missing = _missing_tags(tagged_line.tags, removed_codes.in_prefix)
-        changes = tagged_line.verbatim_changes(words, missing, translation.begun)
+        changes = tagged_line.verbatim_changes(words, missing, translation.prefix_length)
         if changes is None:
-            changes = tagged_line.attention_changes(words.from_place(translation.begun), missing)
+            changes = tagged_line.attention_changes(words.from_place(translation.prefix_length), missing)
         if undo.prefix_edits is not None and _lacks_blank(undo, removed_codes, translation):
-            changes = [Change(translation.begun, translation.begun, " "), *changes]
+            changes = [Change(translation.prefix_length, translation.prefix_length, " "), *changes]
         back = {place for change in changes if change.origin is not None for place in range(*change.origin)}
         accelerators = [key for key in removed_codes.accelerators if key[0] not in back]
         if accelerators:
             changes = [
                 *changes,
-                *without_overlaps([*tagged_line.accelerator_changes(words, accelerators, translation.begun)], changes),
+                *without_overlaps(
+                    [*tagged_line.accelerator_changes(words, accelerators, translation.prefix_length)], changes
+                ),
             ]
         if removed_codes.has_escapes:
             escaped = {change.end for change in changes if change.text.endswith("\\")}
             quotes = (
-                place for place in range(translation.begun, len(translation.text)) if translation.text[place] == "'"
+                place
+                for place in range(translation.prefix_length, len(translation.text))
+                if translation.text[place] == "'"
             )
             changes = [*changes, *(Change(place, place, "\\") for place in quotes if place not in escaped)]
         return changes
@@ -141,7 +145,7 @@ def _lacks_blank(undo: UndoRecord, removed_codes: RemovedCodes, translation: Tra
     """Return whether a prefix ends with a tag that a blank follows in the line, but not in the translation."""
     assert undo.prefix_edits is not None
     shown, text = undo.prefix_edits.old, undo.edits.old
-    if not removed_codes.in_prefix or not translation.text[translation.begun :][:1].strip():
+    if not removed_codes.in_prefix or not translation.text[translation.prefix_length :][:1].strip():
         return False
     last = removed_codes.tags[removed_codes.in_prefix[-1]]
     return shown.endswith(text[last.begin : last.end]) and text[last.end : last.end + 1].isspace()

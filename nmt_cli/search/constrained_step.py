@@ -51,7 +51,7 @@ def predict(
     if masks is None or state is None:
         return model.step(active.last_ids_N, active.state), None
     ids_N = masks.input_ids(state, active.last_ids_N)
-    found = model.step(ids_N, active.state, masks.hidden_positions(state))
+    found = model.step(ids_N, active.state, masks.masked_positions(state))
     assert found.weights_NS is not None
     attention = masks.term_attention(state, found.log_probs_NV, found.weights_NS)
     rows_M = attention.second_pass_NJ.any(dim=1).nonzero().squeeze(1)

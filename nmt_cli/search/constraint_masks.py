@@ -130,7 +130,7 @@ class ConstraintMasks:
         """
         return (self._is_within(state) & (state.substitutes_N != NO_PIECE)).nonzero().squeeze(1)
 
-    def hidden_positions(self, state: ConstraintState) -> Tensor | None:
+    def masked_positions(self, state: ConstraintState) -> Tensor | None:
         """Return a mask (N, S), True at source positions to which a row must not attend.
 
         A row in the middle of a form attends only to the term of that form. For other rows, positions that belong to

@@ -43,7 +43,13 @@ class TranslationBackend:
     """The worker processes of the server, and an `Engine` for each direction (source and target language)."""
 
     def __init__(
-        self, launcher: ReloadableLauncher, directions: int, *, workers: int, max_waiting: int, lost: Callable[[], None]
+        self,
+        launcher: ReloadableLauncher,
+        directions: int,
+        *,
+        workers: int,
+        max_waiting: int,
+        on_failure: Callable[[], None],
     ) -> None:
         """Start the first worker, and wait until it has loaded all models and translated a word in each direction.
 
@@ -52,7 +58,7 @@ class TranslationBackend:
             directions: number of directions that the workers translate.
             workers: largest number of workers.
             max_waiting: number of sentences of each direction that may wait for a worker.
-            lost: called if the workers keep dying.
+            on_failure: called if the workers keep dying.
 
         Raises:
             NmtError: a model cannot be loaded, or does not translate.
@@ -60,7 +66,7 @@ class TranslationBackend:
         self.workers, self.max_waiting = workers, max_waiting
         self.has_failed = False
         """True if the workers keep dying, or if their search got stuck while the server was ending."""
-        self._lost, self._is_closing = lost, False
+        self._on_failure, self._is_closing = on_failure, False
         self._launcher = launcher
         self._pools: list[Pool] = []
         """Pools of workers: the last one takes new requests; the others have models that were replaced, and only
@@ -117,7 +123,7 @@ class TranslationBackend:
         probe = SentenceTask(0, (PROBE,), places=(0,))
         pool = Pool(
             self._launcher, workers=self.workers, prefetch_counts=PREFETCH_COUNTS, probe=probe,
-            restart_delays=RESTART_DELAYS, lost=lambda error: self._on_pool_failure(pool, error),
+            restart_delays=RESTART_DELAYS, on_failure=lambda error: self._on_pool_failure(pool, error),
         )  # fmt: skip
         try:
             tickets = [pool.submit(SentenceTask(number, (PROBE,), places=(0,))) for number in range(directions)]
@@ -130,7 +136,7 @@ class TranslationBackend:
         """Have the server end if the pool that has given up is the one that takes new requests."""
         if self._pools and pool is self._pools[-1] and not self._is_closing:
             self.has_failed = True
-            self._lost()
+            self._on_failure()
             log(f"error: translation has stopped working, so the server ends; restart it: {error}")
 
     def worker_failures(self) -> tuple[int, int]:
@@ -194,15 +200,15 @@ class Engine:
         self._counts = Counts()
 
     def translate(
-        self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
+        self, sentences: Sequence[str], options: RequestOptions, cancellation: Cancellation | None = None
     ) -> list[TranslatedLine]:
         """Return the translations of each sentence when all are done; see `AnyEngine.translate`."""
-        request = self.begin(sentences, wanted)
+        request = self.begin(sentences, options)
         if cancellation is not None:
             cancellation.add(request.cancel)
         return request.result()
 
-    def begin(self, sentences: Sequence[str], wanted: RequestOptions) -> TranslationFuture:
+    def begin(self, sentences: Sequence[str], options: RequestOptions) -> TranslationFuture:
         """Queue sentences for translation, and return at once a future for their translations.
 
         Raises:
@@ -216,7 +222,7 @@ class Engine:
             num_waiting = self._num_waiting()
             if num_waiting + len(sentences) > most:
                 raise Busy(self._seconds_to_wait(num_waiting))
-            tasks = tasks_of(self._direction, sentences, wanted, self._backend.workers)
+            tasks = tasks_of(self._direction, sentences, options, self._backend.workers)
             tickets = self._backend.submit(tasks)
             self._sentences |= {ticket: len(task.sentences) for ticket, task in zip(tickets, tasks, strict=True)}
         for ticket in tickets:

@@ -82,7 +82,7 @@ class AnyEngine(Protocol):
         ...
 
     def translate(
-        self, sentences: Sequence[str], wanted: RequestOptions, cancellation: Cancellation | None = None
+        self, sentences: Sequence[str], options: RequestOptions, cancellation: Cancellation | None = None
     ) -> list[TranslatedLine]:
         """Wait until all sentences are translated, and return the translations of each, in the given order.
 

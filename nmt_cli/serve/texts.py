@@ -86,8 +86,8 @@ class TaskOptions:
 class _CachedTranslator:
     """Has the engine translate sentences, and keeps the translations, so that equal sentences are translated once."""
 
-    def __init__(self, direction: Direction, wanted: RequestOptions, cancellation: Cancellation) -> None:
-        self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
+    def __init__(self, direction: Direction, options: RequestOptions, cancellation: Cancellation) -> None:
+        self._direction, self._options, self._cancellation = direction, options, cancellation
         self._found: dict[str, TranslatedLine] = {}
 
     def for_rank(self, rank: int, document: OpenDocument) -> Translate:
@@ -100,7 +100,7 @@ class _CachedTranslator:
         def translate(lines: Sequence[str]) -> list[Translation]:
             new = [line for line in dict.fromkeys(lines) if line not in self._found]
             with document.translating():
-                answers = self._direction.engine.translate(new, self._wanted, self._cancellation)
+                answers = self._direction.engine.translate(new, self._options, self._cancellation)
             self._found.update(zip(new, answers, strict=True))
             found = [self._found[line].translations for line in lines]
             return [translations[min(rank, len(translations) - 1)] for translations in found]

@@ -25,7 +25,7 @@ class Translation:
     """Attention between pieces; None where it is not needed."""
     terms: tuple[tuple[Constraint, Span | None], ...] = ()
     """Each constraint, with the characters of the text that meet it; None if the text does not meet it."""
-    begun: int = 0
+    prefix_length: int = 0
     """Number of characters at the beginning of the text that are the given prefix, which no step changes."""
     confidence: float | None = None
     """Probability that the whole text is correct; None where it was not asked for."""
@@ -40,7 +40,7 @@ class Translation:
         """Return this translation of the same source, with some changes of its text."""
         if not changes:
             return self
-        return self._apply_edits(Edits.identity(self.source), Edits.of(self.text, changes), changes, self.begun)
+        return self._apply_edits(Edits.identity(self.source), Edits.of(self.text, changes), changes, self.prefix_length)
 
     def undo_step(self, undo: UndoRecord, changes: Sequence[Change] = ()) -> Translation:
         """Return this as a translation of the text before a step, with the changes that the step makes to undo itself.
@@ -48,16 +48,16 @@ class Translation:
         The prefix becomes what it was before the step.
         """
         assert self.source == undo.edits.new, f"{undo.step} read {undo.edits.new!r}, and not {self.source!r}"
-        assert all(change.begin >= self.begun for change in changes), f"{undo.step} must not change the prefix"
+        assert all(change.begin >= self.prefix_length for change in changes), f"{undo.step} must not change the prefix"
         of_prefix = [] if undo.prefix_edits is None else undo.prefix_edits.inverse().changes()
-        begun = self.begun if undo.prefix_edits is None else len(undo.prefix_edits.old)
+        prefix_length = self.prefix_length if undo.prefix_edits is None else len(undo.prefix_edits.old)
         if not of_prefix and not changes:
             unchanged = Edits.identity(self.text)
-            return self if undo.edits.is_identity else self._apply_edits(undo.edits, unchanged, (), begun)
+            return self if undo.edits.is_identity else self._apply_edits(undo.edits, unchanged, (), prefix_length)
         own = [*of_prefix, *changes]
-        return self._apply_edits(undo.edits, Edits.of(self.text, own), own, begun)
+        return self._apply_edits(undo.edits, Edits.of(self.text, own), own, prefix_length)
 
-    def _apply_edits(self, source: Edits, target: Edits, changes: Sequence[Change], begun: int) -> Translation:
+    def _apply_edits(self, source: Edits, target: Edits, changes: Sequence[Change], prefix_length: int) -> Translation:
         back = source.inverse()
         copied_spans = _copied_spans(source.old, changes)
         confidence = self.word_confidence
@@ -72,9 +72,9 @@ class Translation:
             self,
             source=source.old,
             text=target.new,
-            alignment=None if self.alignment is None else self.alignment.moved(back, target, copied_spans),
+            alignment=None if self.alignment is None else self.alignment.apply_edits(back, target, copied_spans),
             terms=self._terms_at(back, target),
-            begun=begun,
+            prefix_length=prefix_length,
             word_confidence=confidence,
             features=features,
         )

@@ -78,7 +78,7 @@ class Alignment:
         own = self.weights[:, :-1]
         return [int(row.argmax()) if row.any() else -1 for row in own]
 
-    def moved(self, source: Edits, target: Edits, inserted: Sequence[tuple[Span, Span]] = ()) -> Alignment:
+    def apply_edits(self, source: Edits, target: Edits, inserted: Sequence[tuple[Span, Span]] = ()) -> Alignment:
         """Return this alignment between the edited source and the edited target.
 
         Args:

@@ -80,7 +80,7 @@ class Validator:
         self._dev, self._options, self._world, self._normalizer = dev, options, world, normalizer or Normalizer()
         self._tokenizers = tokenizers
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
-        sources = list(map(tokenizers[0].tagged, tokenizers[0].encode_all(dev.sources)))
+        sources = list(map(tokenizers[0].prepend_tags, tokenizers[0].encode_all(dev.sources)))
         targets = tokenizers[1].encode_all(dev.references)
         order = sorted(range(len(sources)), key=lambda index: (len(targets[index]), len(sources[index])))
         self._batches = [

@@ -95,7 +95,7 @@ class PairScorer:
         encoded = [
             _Pair(
                 index,
-                source_tokenizer.tagged_words(source_tokenizer.encode_words(source)),
+                source_tokenizer.prepend_tags_to_words(source_tokenizer.encode_words(source)),
                 target_tokenizer.encode_words(target),
             )
             for index, (source, target) in enumerate(pairs)

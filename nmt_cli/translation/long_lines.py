@@ -136,16 +136,16 @@ def join_translations(
 
     They translate `line.text`, the text for the model. A line without parts has one translation: its prefix, or "".
     """
-    begun = len(line.prefix)
+    prefix_length = len(line.prefix)
     if not parts:
         nothing = Alignment((), (), np.zeros((0, 1))) if with_alignment else None
-        return (Translation(line.text, line.prefix, alignment=nothing, begun=begun),)
+        return (Translation(line.text, line.prefix, alignment=nothing, prefix_length=prefix_length),)
     if len(parts) == 1:
         (_, translations), *_ = parts
         return tuple(
             Translation(
                 line.text, one.text, one.log_prob, one.score, one.alignment if with_alignment else None, one.terms,
-                begun, features=one.features, repeated=one.repeated,
+                prefix_length, features=one.features, repeated=one.repeated,
             )
             for one in translations
         )  # fmt: skip

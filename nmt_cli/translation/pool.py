@@ -150,7 +150,7 @@ class Pool:
         prefetch_counts: Sequence[int] = (),
         probe: Task | None = None,
         restart_delays: Sequence[float] = RESTART_DELAYS,
-        lost: Callable[[NmtError], None] = lambda _: None,
+        on_failure: Callable[[NmtError], None] = lambda _: None,
     ) -> None:
         """Start the thread of the pool. Workers are started when there are tasks for them.
 
@@ -162,11 +162,11 @@ class Pool:
             probe: a task for the next worker after one has died, which shows whether workers work again. Without it, a
                 worker that begins a task shows that.
             restart_delays: see `RESTART_DELAYS`.
-            lost: is called with the reason if the pool gives up.
+            on_failure: is called with the reason if the pool gives up.
         """
         self._launcher, self._num_workers = launcher, workers
         self._prefetch_counts, self._restart_delays = prefetch_counts, restart_delays
-        self._probe, self._lost = probe, lost
+        self._probe, self._on_failure = probe, on_failure
         self._mailbox: SimpleQueue[Message] = SimpleQueue()
         self._wake_writer, self._wake_reader = Pipe(duplex=False)[::-1]
         self._wake_lock = threading.Lock()
@@ -520,4 +520,4 @@ class Pool:
         for number in list(self._tickets):
             self._settle(number, error=self._fatal or TaskCancelled())
         if self._fatal is not None:
-            self._lost(self._fatal)
+            self._on_failure(self._fatal)

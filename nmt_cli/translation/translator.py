@@ -396,9 +396,11 @@ def _with_fallback(translator: Translator, part: Part, hypotheses: list[Hypothes
 def _max_lengths(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
     """Return the most pieces that each translation may have, with </s>."""
     a, b = options.max_length_a, options.max_length_b
-    begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
+    from_prefix = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
     terms = [sum(found.term.size for found in part.terms) for part in parts]
-    return [max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)]
+    return [
+        max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, from_prefix, terms, strict=True)
+    ]
 
 
 def _alignment(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> Alignment:

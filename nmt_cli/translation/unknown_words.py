@@ -37,11 +37,13 @@ def _copies(edits: Edits, unknown: Sequence[Span], found: Translation) -> list[C
         return []
     text = found.text
     words = [
-        word.span() for side in ((0, found.begun), (found.begun, len(text))) for word in _WORD.finditer(text, *side)
+        word.span()
+        for side in ((0, found.prefix_length), (found.prefix_length, len(text)))
+        for word in _WORD.finditer(text, *side)
     ]
     changes = []
     for (begin, end), aligned in zip(words, found.alignment.aligned_to(source, words), strict=True):
-        if begin < found.begun or UNK_SURFACE not in text[begin:end]:
+        if begin < found.prefix_length or UNK_SURFACE not in text[begin:end]:
             continue
         first, last = source[max(aligned, 0)]
         for piece in unknown:

@@ -38,9 +38,9 @@ def test_a_tag_in_text_is_text(tokenizer: Tokenizer):
 def test_a_source_begins_with_the_tags_that_its_tokenizer_knows(tokenizer: Tokenizer):
     tagged = tokenizer.with_tags(["<from:en>", "<2vi>"])
     ids = tagged.encode("one two")
-    assert tagged.tagged(ids) == [*tokenizer.ids_of(["<2vi>"]), *ids]
-    assert tagged.tagged([]) == []
-    words = tagged.tagged_words(tagged.encode_words("one two"))
+    assert tagged.prepend_tags(ids) == [*tokenizer.ids_of(["<2vi>"]), *ids]
+    assert tagged.prepend_tags([]) == []
+    words = tagged.prepend_tags_to_words(tagged.encode_words("one two"))
     assert words.words[0] == words.num_words == 2
     assert tokenizer.with_tags(["<from:en>", "<BT>", "one"]) is tokenizer  # neither unknown nor ordinary pieces
     assert tagged.has_same_model(tokenizer)

@@ -64,14 +64,14 @@ def aligned(source, target, order):
     return Alignment(tuple(word_spans(source)), tuple(word_spans(target)), weights)
 
 
-def restored(steps, line, words, order, begun=0):
+def restored(steps, line, words, order, prefix_length=0):
     target = " ".join(words[number] for number in order)
     alignment = aligned(line.text, target, order)
     sure = tuple(number / 10 for number in range(len(order)))
     return steps.undo(
         line,
         Translation(
-            line.text, target, alignment=alignment, begun=begun, confidence=0.5, word_confidence=sure,
+            line.text, target, alignment=alignment, prefix_length=prefix_length, confidence=0.5, word_confidence=sure,
         ),
     )  # fmt: skip
 
@@ -117,11 +117,11 @@ def test_whatever_the_order_each_symbol_comes_back_once_and_no_word_changes(symb
             continue
         for order in orders(len(words), chance):
             said = " ".join(words[number] for number in order)
-            begun = chance.choice([0, 0, chance.randrange(len(said) + 1)])
-            back = restored(symbols, line, words, order, begun)
-            assert back.text.startswith(said[:begun])
+            prefix_length = chance.choice([0, 0, chance.randrange(len(said) + 1)])
+            back = restored(symbols, line, words, order, prefix_length)
+            assert back.text.startswith(said[:prefix_length])
             assert words_of(back.text) == words_of(said)
-            if not begun:
+            if not prefix_length:
                 left_out = Counter(SYMBOL.findall(text)) - Counter(SYMBOL.findall(line.text))
                 assert Counter(SYMBOL.findall(back.text)) == left_out + Counter(SYMBOL.findall(said))
             assert len(back.word_confidence) == len(back.text.split())
@@ -157,7 +157,7 @@ def test_a_prefix_that_has_symbols_does_not_get_them_again(symbols):
     line = symbols.read("I see (your) 😀 cat.")
     begun, said = "V frr (lbhe)", "V frr (lbhe) png."
     alignment = aligned(line.text, said, range(4))
-    back = symbols.undo(line, Translation(line.text, said, alignment=alignment, begun=len(begun)))
+    back = symbols.undo(line, Translation(line.text, said, alignment=alignment, prefix_length=len(begun)))
     assert back.text == "V frr (lbhe) 😀 png."
 
 

@@ -34,7 +34,7 @@ KNOWN = KnownWords({word.lower(): word for word in WORDS}, "en")
     ],
 )
 def test_one_slip_is_mended(word, corrected):
-    assert KNOWN.corrected(word) == corrected
+    assert KNOWN.correct(word) == corrected
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,17 @@ def test_one_slip_is_mended(word, corrected):
 def test_an_apostrophe_that_was_left_out_is_put_back(word, corrected, monkeypatch):
     monkeypatch.setattr("nmt_cli.normalization.known_words.MAX_RANK_WITH_S", 7)
     words = ["do", "don't", "I'm", "O'Neil", "its", "it's", "that's", "do's"]
-    assert KnownWords({word.lower(): word for word in words}, "en").corrected(word) == corrected
+    assert KnownWords({word.lower(): word for word in words}, "en").correct(word) == corrected
 
 
 def test_an_apostrophe_is_put_back_into_a_first_word():
-    assert KnownWords({"don't": "don't"}, "en").corrected("Dont", any_case=True) == "Don't"
+    assert KnownWords({"don't": "don't"}, "en").correct("Dont", any_case=True) == "Don't"
 
 
 def test_a_first_word_and_one_in_capitals_keep_their_case():
-    assert KNOWN.corrected("Becuase", any_case=True) == "Because"
-    assert KNOWN.corrected("BECUASE", any_case=True) == "BECAUSE"
-    assert KNOWN.corrected("botson", any_case=True) == "boston"
+    assert KNOWN.correct("Becuase", any_case=True) == "Because"
+    assert KNOWN.correct("BECUASE", any_case=True) == "BECAUSE"
+    assert KNOWN.correct("botson", any_case=True) == "boston"
 
 
 def test_every_slip_in_a_long_word_is_mended():
@@ -75,9 +75,9 @@ def test_every_slip_in_a_long_word_is_mended():
     slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(len(word) - 1)}
     slips |= {word[:place] + word[place] + word[place:] for place in range(len(word) - 1)}
     slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word) - 1)}
-    assert {KNOWN.corrected(slip) for slip in slips - set(KNOWN._forms)} == {word}
+    assert {KNOWN.correct(slip) for slip in slips - set(KNOWN._forms)} == {word}
 
 
 def test_scripts_that_are_not_written_letter_by_letter_are_left_alone():
     words = [chr(0x4E00 + number) + "天气很好" for number in range(MAX_ALPHABET)]
-    assert KnownWords({word: word for word in words}, "zh").corrected("天气很很好的") == "天气很很好的"
+    assert KnownWords({word: word for word in words}, "zh").correct("天气很很好的") == "天气很很好的"

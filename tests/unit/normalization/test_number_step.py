@@ -102,7 +102,7 @@ def test_a_prefix_that_says_a_number_says_it_once_and_one_that_begins_it_goes_on
     begun = read_numbers(steps, "I have 4711 cars and 815 boats.", "J'ai 47")
     assert (begun.prefix, [one.key for one in begun.constraints]) == ("J'ai 4711", [1])
     assert read_numbers(steps, "I have 4711 cars and 4712 boats.", "J'ai 47").prefix == "J'ai 47"
-    back = steps.undo(begun, Translation(begun.text, "J'ai 4711 voitures", begun=len(begun.prefix)))
+    back = steps.undo(begun, Translation(begun.text, "J'ai 4711 voitures", prefix_length=len(begun.prefix)))
     assert back.text == "J'ai 4711 voitures"
 
 
@@ -121,7 +121,7 @@ def test_the_first_of_two_equal_stand_ins_is_put_back_alone():
     assert line.text == "I see 7 cars."
     (term,) = line.constraints
     for begun, expected in ((0, "7 voitures, 9."), (13, "7 voitures, 7.")):
-        found = Translation(line.text, "7 voitures, 7.", terms=((term, (12, 14)),), begun=begun)
+        found = Translation(line.text, "7 voitures, 7.", terms=((term, (12, 14)),), prefix_length=begun)
         assert steps.undo(line, found).text == expected
 
 

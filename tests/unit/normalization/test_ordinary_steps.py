@@ -145,7 +145,7 @@ def test_letters_that_become_two_stand_for_their_word():
 
 def translated(steps, text, translation, prefix=""):
     line = steps.read(text)
-    return steps.undo(line, Translation(line.text, translation, begun=len(prefix))).text
+    return steps.undo(line, Translation(line.text, translation, prefix_length=len(prefix))).text
 
 
 @pytest.mark.parametrize(

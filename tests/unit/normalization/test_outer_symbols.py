@@ -76,7 +76,7 @@ def undone(text: str, said: str, begun: str = "", step=None, **more) -> Translat
     """The translation of a line whose words look at its words in order, within the symbols of the line."""
     own = step or OuterSymbols(KNOWN)
     line = own.read(Line.of(text))
-    found = Translation(line.text, said, begun=len(begun), **more)
+    found = Translation(line.text, said, prefix_length=len(begun), **more)
     for undo in line.undo_records:
         found = found.undo_step(undo, own.undo(undo, found))
     return found

@@ -183,7 +183,7 @@ def test_a_prefix_that_has_a_placeholder_does_not_get_it_again(num):
         words = said_of(line, loses=chance)
         said = " ".join(words)
         begun = len(" ".join(words[: chance.randrange(len(words) + 1)]))
-        found = Translation(line.text, said, alignment=aligned(line.text, said, range(len(words))), begun=begun)
+        found = Translation(line.text, said, alignment=aligned(line.text, said, range(len(words))), prefix_length=begun)
         back = STEPS.undo(line, found)
         assert back.text.startswith(said[:begun])
 

@@ -50,12 +50,12 @@ def aligned(line: Line, target: str, aligned_to: list[int]) -> Alignment:
     return Alignment(tuple(words), tuple(word_spans(target)), weights)
 
 
-def translated(text, target, aligned_to, comma=",", begun="", **more) -> Translation:
+def translated(text, target, aligned_to, comma=",", prefix="", **more) -> Translation:
     """Return a translation whose words look at the words of a line that `aligned_to` names."""
     own = step(comma)
     line, words = own.read(Line.of(text)), text.split()
     alignment = aligned(line, target, [words.index(word) for word in aligned_to.split()])
-    found = Translation(line.text, target, alignment=alignment, begun=len(begun), **more)
+    found = Translation(line.text, target, alignment=alignment, prefix_length=len(prefix), **more)
     (undo,) = line.undo_records
     return found.undo_step(undo, own.undo(undo, found))
 
@@ -184,7 +184,7 @@ def test_symbols_that_are_words_have_an_alignment_and_a_confidence():
 
 
 @pytest.mark.parametrize(
-    ("text", "target", "aligned_to", "begun", "expected"),
+    ("text", "target", "aligned_to", "prefix", "expected"),
     [
         ("I 😀 see you", "ich  sehe dich", "I see you", "ich  sehe", "ich  sehe 😀 dich"),
         ("I 😀 see you", "ich 😀 sehe dich", "I 😀 see you", "ich 😀", "ich 😀 sehe dich"),
@@ -197,8 +197,8 @@ def test_symbols_that_are_words_have_an_alignment_and_a_confidence():
         ("I see 😀", "ich sehe  ", "I see", "ich sehe  ", "ich sehe  😀"),
     ],
 )
-def test_no_symbol_is_put_into_a_prefix_or_said_again(text, target, aligned_to, begun, expected):
-    assert translated(text, target, aligned_to, begun=begun).text == expected
+def test_no_symbol_is_put_into_a_prefix_or_said_again(text, target, aligned_to, prefix, expected):
+    assert translated(text, target, aligned_to, prefix=prefix).text == expected
 
 
 @some_or_all(3_000)

@@ -149,7 +149,7 @@ def test_a_translation_that_goes_on_from_its_own_beginning_is_whole(num):
         if not plain.startswith(line.prefix):  # blanks beside a tag that the prefix has or lacks
             continue
         alignment = aligned(line.text, plain, range(len(plain.split())))
-        back = STEPS.undo(line, Translation(line.text, plain, alignment=alignment, begun=len(line.prefix)))
+        back = STEPS.undo(line, Translation(line.text, plain, alignment=alignment, prefix_length=len(line.prefix)))
         assert back.text.startswith(whole[:cut])
         assert sorted(TAG.findall(back.text)) == sorted(TAG.findall(text))
         assert is_well_formed(back.text)

@@ -138,7 +138,7 @@ def opened(gate):
     """A search with one worker, which is a thread."""
     work = SharedSearch([Backwards(gate)], lambda _: None)
     launcher = ThreadLauncher(partial(lambda work: work, work), max_workers=1)
-    return TranslationBackend(launcher, 1, workers=2, max_waiting=MAX_WAITING, lost=lambda: None)
+    return TranslationBackend(launcher, 1, workers=2, max_waiting=MAX_WAITING, on_failure=lambda: None)
 
 
 class Requests(RuleBasedStateMachine):

@@ -30,8 +30,10 @@ ONE = RequestOptions()
 pytestmark = pytest.mark.timeout(120)
 
 
-def opened(build, lost=lambda: None, workers=2, max_waiting=1000, directions=1):
-    return TranslationBackend(ZygoteLauncher(build), directions, workers=workers, max_waiting=max_waiting, lost=lost)
+def opened(build, on_failure=lambda: None, workers=2, max_waiting=1000, directions=1):
+    return TranslationBackend(
+        ZygoteLauncher(build), directions, workers=workers, max_waiting=max_waiting, on_failure=on_failure
+    )
 
 
 def of_model(model, *others):
@@ -138,7 +140,7 @@ def test_who_has_left_already_waits_for_nothing(spoken, tmp_path):
 def test_a_model_that_cannot_be_loaded_is_told(build):
     lost = []
     with pytest.raises(NmtError, match=r"there is no such model|crashes, probably") as found:
-        opened(build, lost=lambda: lost.append(True))
+        opened(build, on_failure=lambda: lost.append(True))
     assert isinstance(found.value, InputError) == (build is build_nothing)
     assert not lost
 
@@ -168,7 +170,7 @@ def test_what_kills_every_worker_fails_alone_and_is_named(spoken):
 def test_where_all_workers_die_the_server_ends(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(search_module, "RESTART_DELAYS", (0.0,) * 4)
     lost = threading.Event()
-    with closing(opened(partial(build_sentences, str(tmp_path / "all die")), lost=lost.set)) as search:
+    with closing(opened(partial(build_sentences, str(tmp_path / "all die")), on_failure=lost.set)) as search:
         (tmp_path / "all die").touch()
         with pytest.raises(NmtError):
             search.engines[0].translate(["a"], ONE)

@@ -77,9 +77,9 @@ def test_an_undo_moves_all_that_belongs_to_words():
 
 def test_a_prefix_gets_back_what_a_step_took_from_it_and_no_step_changes_it():
     line = Line.of("a B", prefix="<b>Ä").apply_step("tags", (), prefix_changes=[Change(0, 3, ""), Change(3, 4, "ä")])
-    found = Translation("a B", "äx y", begun=len(line.prefix))
+    found = Translation("a B", "äx y", prefix_length=len(line.prefix))
     back = found.undo_step(line.undo_records[0], [Change(4, 4, "</b>")])
-    assert (back.text, back.begun) == ("<b>Äx y</b>", 4)
+    assert (back.text, back.prefix_length) == ("<b>Äx y</b>", 4)
     with pytest.raises(AssertionError, match="prefix"):
         found.undo_step(line.undo_records[0], [Change(0, 1, "")])
 

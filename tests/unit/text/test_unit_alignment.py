@@ -59,25 +59,25 @@ def test_what_is_put_in_looks_at_itself_and_the_rest_at_what_it_looked_at():
     target = Edits.of("die Katze", [Change(0, 0, "("), Change(3, 3, ") 😀")])
     assert (source.new, target.new) == ("the cat", "(die) 😀 Katze")
     shown = [((0, 1), (0, 1)), ((4, 5), (4, 5)), ((6, 7), (6, 7))]
-    moved = found.moved(source.inverse(), target, shown)
+    moved = found.apply_edits(source.inverse(), target, shown)
     words = word_spans(source.old), word_spans(target.new)
     assert moved.links(*words) == [(0, 0), (1, 1), (2, 2)]
     np.testing.assert_allclose(moved.word_weights(*words), [[0.9, 0, 0.1, 0], [0, 1, 0, 0], [0.2, 0, 0.7, 0.1]])
-    long = Alignment(found.source, found.target, None, (0, 1)).moved(source.inverse(), target, shown)
+    long = Alignment(found.source, found.target, None, (0, 1)).apply_edits(source.inverse(), target, shown)
     assert long.links(*words) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_a_stop_that_only_the_model_has_read_belongs_to_the_word_before_it():
     found = Alignment(((0, 1), (1, 3), (3, 4)), ((0, 1), (1, 2)), np.array([[0.2, 0.5, 0.3, 0], [0.6, 0.1, 0.3, 0]]))
     read = Edits.of("a b", [Change(3, 3, ".")])
-    moved = found.moved(read.inverse(), Edits.of("xy", [Change(1, 2, "")]))
+    moved = found.apply_edits(read.inverse(), Edits.of("xy", [Change(1, 2, "")]))
     np.testing.assert_allclose(moved.word_weights([(0, 1), (2, 3)], [(0, 1)]), [[0.4, 0.6, 0]])
 
 
 def test_a_comma_that_only_the_model_has_read_belongs_to_the_word_before_it():
     found = Alignment(((0, 1), (1, 2), (2, 4)), ((0, 1),), np.array([[0.1, 0.6, 0.3, 0.0]]))
     read = Edits.of("a b", [Change(1, 1, ",")])
-    moved = found.moved(read.inverse(), Edits.identity("x"))
+    moved = found.apply_edits(read.inverse(), Edits.identity("x"))
     np.testing.assert_allclose(moved.word_weights([(0, 1), (2, 3)], [(0, 1)]), [[0.7, 0.3, 0.0]])
 
 

@@ -178,7 +178,7 @@ def test_a_pool_whose_workers_keep_dying_gives_up(zygote):
         workers=1,
         probe=says("kill"),
         restart_delays=(0.0,) * 4,
-        lost=lambda _: lost.append(pool.status().deaths),
+        on_failure=lambda _: lost.append(pool.status().deaths),
     )
     assert pool.submit(says("a")).result(30) == ["A"]
     for pid in pids(pool):
@@ -301,7 +301,11 @@ def test_workers_that_have_worked_and_die_together_are_one_failure(tmp_path):
 def test_a_probe_that_fails_is_a_worker_that_does_not_work():
     lost = []
     with Pool(
-        ZygoteLauncher(build), workers=1, probe=says("fail"), restart_delays=(0.0, 0.0), lost=lambda _: lost.append(1)
+        ZygoteLauncher(build),
+        workers=1,
+        probe=says("fail"),
+        restart_delays=(0.0, 0.0),
+        on_failure=lambda _: lost.append(1),
     ) as pool:
         with pytest.raises(NmtError, match="crash before they have done anything"):
             pool.submit(says("kill")).result(30)

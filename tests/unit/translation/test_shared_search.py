@@ -37,11 +37,11 @@ def translator(model):
     return open_translator([model], threads=1)
 
 
-def opened(translator, max_waiting=1000, lost=lambda: None):
+def opened(translator, max_waiting=1000, on_failure=lambda: None):
     """A search with one worker, which is a thread of the test."""
     work = SharedSearch([translator], lambda other: SharedSearch([other], None))
     return TranslationBackend(
-        ThreadLauncher(lambda: work, max_workers=1), 1, workers=1, max_waiting=max_waiting, lost=lost
+        ThreadLauncher(lambda: work, max_workers=1), 1, workers=1, max_waiting=max_waiting, on_failure=on_failure
     )
 
 
@@ -481,7 +481,7 @@ def test_a_search_that_keeps_failing_gives_up(translator, monkeypatch, capsys):
     def broken(_):
         raise RuntimeError("a secret text")
 
-    with closing(opened(translator, lost=ended.set)) as search:
+    with closing(opened(translator, on_failure=ended.set)) as search:
         monkeypatch.setattr(SearchScheduler, "_begin_turns", broken)
         with pytest.raises(NmtError):
             search.engines[0].translate(["the car"], ONE)

@@ -14,13 +14,12 @@ from nmt_cli.translation.results import Part
 from nmt_cli.translation.unknown_words import UNK_SURFACE, copy_unknown_words
 
 
-def copied(line: Line, target: str, looks_at, unknown=(), begun=0) -> Translation:
+def copied(line: Line, target: str, looks_at, unknown=(), prefix_length=0) -> Translation:
     """The translation, whose words look at words of what is read; pieces are words, and those of `unknown`."""
     words = word_spans(line.text)
     weights = np.eye(len(words), len(words) + 1)[looks_at]
-    found = Translation(
-        line.text, target, alignment=Alignment(tuple(words), tuple(word_spans(target)), weights), begun=begun
-    )
+    alignment = Alignment(tuple(words), tuple(word_spans(target)), weights)
+    found = Translation(line.text, target, alignment=alignment, prefix_length=prefix_length)
     pieces = [*((9, span) for span in words), *((UNK, span) for span in unknown)]
     part = Part(0, 0, 0, tuple(id_ for id_, _ in pieces), tuple(span for _, span in pieces))
     (own,) = copy_unknown_words(line, [part], [found])
@@ -53,5 +52,5 @@ def test_it_is_the_word_as_the_user_wrote_it():
 
 
 def test_what_a_prefix_has_stays():
-    found = copied(Line.of("the Zzyx car"), f"{UNK_SURFACE} la {UNK_SURFACE}", [1, 0, 1], [(4, 8)], begun=4)
+    found = copied(Line.of("the Zzyx car"), f"{UNK_SURFACE} la {UNK_SURFACE}", [1, 0, 1], [(4, 8)], prefix_length=4)
     assert found.text == f"{UNK_SURFACE} la Zzyx"
