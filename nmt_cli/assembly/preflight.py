@@ -39,6 +39,7 @@ from nmt_cli.corpora.expectations import (
     workload,
 )
 from nmt_cli.corpora.filters import INACTIVE_REASON
+from nmt_cli.corpora.other_directions import record_other_directions
 from nmt_cli.corpora.sizes import TrainingMemory, training_memory
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.lines import is_special_file
@@ -155,18 +156,19 @@ def _analyse_corpora(
 ) -> tuple[list[CorpusReport], AdviceReport]:
     """Return the reports of all corpora, in the order of the configuration, and the advice about them.
 
-    A corpus is compared only with the corpora of the same direction.
+    A corpus is compared with the corpora of the same direction, and dev and test sets also with the training text of
+    the other directions.
     """
     named = _corpora(config)
-    reports: dict[str, CorpusReport] = {}
-    advice = []
+    by_direction: dict[Direction, list[CorpusReport]] = {}
     for direction in config.data.directions:
         own = [corpus for corpus, of in named if of == direction]
         tokenizers = pieces.tokenizers and (pieces.tokenizers[0].with_tags(direction.tags), pieces.tokenizers[1])
-        found = analyse(own, filters, tokenizers)
-        advice.append(advise(found, direction))
-        reports |= {report.name: report for report in found}
-    return [reports[corpus.name] for corpus, _ in named], merge_advice(advice)
+        by_direction[direction] = analyse(own, filters, tokenizers)
+    record_other_directions([(report, of) for of, reports in by_direction.items() for report in reports])
+    advice = [advise(reports, direction) for direction, reports in by_direction.items()]
+    found = {report.name: report for reports in by_direction.values() for report in reports}
+    return [found[corpus.name] for corpus, _ in named], merge_advice(advice)
 
 
 def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
@@ -261,12 +263,13 @@ LABELS = {
     "copies": "target is a copy of the source",
     "overlap": "source is also in training",
     "dev_overlap": "source is also in the dev set",
+    "other_directions": "a side is in other training text",
     "bad_alignment": "invalid alignment lines",
     "missing_words": "links to missing words",
 }
-SHOWN_FOR_TRAINING = {"too_long": True, "overlap": False, "dev_overlap": False}
+SHOWN_FOR_TRAINING = {"too_long": True, "overlap": False, "dev_overlap": False, "other_directions": False}
 """Findings that the report shows for training corpora only (True), or for dev and test sets only (False)."""
-HIDDEN_IF_ZERO = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
+HIDDEN_IF_ZERO = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap", "other_directions")
 """Findings that are shown only if their count is not zero, because they are rare."""
 _INDENT = " " * 21
 

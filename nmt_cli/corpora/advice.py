@@ -35,6 +35,10 @@ SAME_AS_TRAINING_ADVICE = (
 SAME_AS_DEV_ADVICE = (
     "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
 )
+OTHER_DIRECTIONS_ADVICE = (
+    "the model learns these sentences with a translation in another language, so scores are too high: take them out of "
+    "the training text; nmt init --direction leaves them out"
+)
 LEAK = next(filter_ for filter_ in FILTERS if filter_.name == "leak")
 MIN_TOKENISED_SHARE = 50.0
 """Least share of tokenised pairs, in per cent, with which the whole corpus counts as tokenised."""
@@ -115,6 +119,13 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advic
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
         found.append(_leak(report, "dev_overlap", "the source is also in the dev set", DEV_LEAK_ADVICE, command))
+    found += [
+        _leak(
+            report, "other_directions", "a side is in the training text of another direction", OTHER_DIRECTIONS_ADVICE
+        )
+        for report in reports
+        if report.findings["other_directions"].count
+    ]
     return AdviceReport(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
 
 

@@ -51,6 +51,7 @@ FINDINGS = (
     "copies",
     "overlap",
     "dev_overlap",
+    "other_directions",
     "bad_alignment",
     "missing_words",
 )

@@ -100,11 +100,20 @@ def line_hashes(paths: Sequence[str]) -> Hashes:
     Raises:
         InputError: a file cannot be read.
     """
-    found = array("Q")
-    for path in paths:
-        with open_input(path) as stream:
-            found.extend(_hash64(line.strip()) for line in iter_lines(stream) if line.strip())
-    return np.unique(np.frombuffer(found, dtype=np.uint64))
+    hashes = np.concatenate([_NO_ROWS[1], *map(hashes_by_line, paths)])
+    return np.unique(hashes[hashes != NO_HASH])
+
+
+def hashes_by_line(path: str) -> Hashes:
+    """Return the hash of each line of a file, in order; `NO_HASH` for a line without text.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with open_input(path) as stream:
+        stripped = (line.strip() for line in iter_lines(stream))
+        hashes = array("Q", (_hash64(line) if line else NO_HASH for line in stripped))
+    return np.frombuffer(hashes, dtype=np.uint64)
 
 
 def _hash64(text: bytes) -> int:

@@ -54,6 +54,18 @@ def test_a_model_of_both_directions_can_be_checked(here: Path):
     shown = checked.out.decode()
     assert all(f"train {number} {way}" in shown for number, way in ((1, "en-fr"), (2, "fr-en")))
     assert all(f"dev {way}" in shown for way in ("en-fr", "fr-en"))
+    assert "other training text" not in shown
+    # A dev set that was not taken out of the text of the other direction.
+    pairs = {
+        side: next((here / "m.data").glob(f"*train*.{side}")).read_text().splitlines()[:2] for side in ("en", "fr")
+    }
+    for side, lines in pairs.items():
+        (here / f"dev.{side}").write_text("".join(f"{line}\n" for line in [lines[0], f"n {lines[1]}"]))
+    text = "[{name: own, source: dev.fr, target: dev.en, source_lang: fr, target_lang: en}]"
+    checked = run_here("check", "--config", "m.yaml", "--no-measure", "--set", f"data.test={text}")
+    assert checked.code == 0, checked.err
+    assert "a side is in other training text           1  dev.fr:1\n" in checked.out.decode()
+    assert "a side is in the training text of another direction" in checked.out.decode()
 
 
 @pytest.mark.parametrize(
