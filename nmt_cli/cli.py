@@ -8,7 +8,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -82,8 +82,11 @@ def _options(
             is_eager=True,
         ),
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
-    pass
+    del version  # the callback has shown it
+    if quiet:
+        console.be_quiet()
 
 
 for _registered in (*app.registered_commands, *(one for group in GROUPS.values() for one in group.registered_commands)):
@@ -196,7 +199,7 @@ def _run_command() -> int:
     """
     words = sys.argv[1:]
     try:
-        app(words if words[:1] != ["help"] else [*words[1:], "--help"], prog_name="nmt")
+        app(words if words[:1] != ["help"] else _help_arguments(words[1:]), prog_name="nmt")
     except signals.SignalExit:
         raise
     except SystemExit as end:
@@ -204,6 +207,15 @@ def _run_command() -> int:
             raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 0
     return 0
+
+
+def _help_arguments(words: Sequence[str]) -> list[str]:
+    """Return the arguments that show the help of the command in `words`; of all commands if there is none."""
+    names = [] if words == ["help"] else [word for word in words if not word.startswith("-")]
+    most = 2 if names[:1] and names[0] in GROUPS else 1
+    if len(names) > most:
+        raise InputError(f"nmt help takes one command, so leave out: {' '.join(names[most:])}")
+    return [*names, "--help"]
 
 
 def _exit_at_once(code: int) -> NoReturn:

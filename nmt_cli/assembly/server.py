@@ -8,6 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,7 +143,7 @@ def _check_proxies(proxies: Sequence[str]) -> None:
 
 def _root_path(given: str) -> str:
     """Return the value of --root-path with one slash before each part and none at the end; `InputError` if unfit."""
-    if not re.fullmatch(r"[\w/.~%-]*", given, re.ASCII):
+    if not re.fullmatch(r"[\w/.~%-]*", given, re.ASCII) or {".", ".."} & {*given.split("/")}:
         raise InputError(f"--root-path {given}: must be the beginning of a path, such as /mt")
     return "".join(f"/{part}" for part in given.split("/") if part)
 
@@ -171,8 +172,13 @@ def _model_version(directions: Sequence[Experiment], checkpoint: str) -> str:
     """Return a text that changes when a new checkpoint or calibration takes the place of the present one."""
     path = Experiment(directions[0].directory).checkpoints.resolve(checkpoint)
     kept = [one.confidence_path for one in directions if one.confidence_path.is_file()]
-    calibrated = "".join(f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" for calibration in kept)
-    return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
+    calibrated = "".join(f", calibration of {_change_time(calibration)}" for calibration in kept)
+    return f"{path.name} of {_change_time(path / 'model.safetensors')}{calibrated}"
+
+
+def _change_time(path: Path) -> str:
+    """Return when a file was changed last, in local time to the microsecond."""
+    return datetime.fromtimestamp(path.stat().st_mtime_ns / 1e9).isoformat(" ", "microseconds")
 
 
 def _direction(experiment: Experiment, engine: Engine) -> Direction:

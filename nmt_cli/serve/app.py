@@ -14,7 +14,7 @@ from urllib.parse import quote
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -342,6 +342,9 @@ class _OuterMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            return
+        if self._root_path and scope["path"] == self._root_path:  # the page's files have relative addresses
+            await RedirectResponse(f"{self._root_path}/")(scope, receive, send)
             return
         began, status = monotonic(), 0
         scope = {**scope, "path": _normalize_path(scope["path"], self._root_path)}

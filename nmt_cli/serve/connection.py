@@ -26,6 +26,8 @@ PAUSE_SECONDS = 5.0
 LAST_PAUSE_SECONDS = 1.0
 """Replaces `PAUSE_SECONDS` while the server shuts down; then the connection is closed even if the client still
 sends."""
+ENDING_BODY_SECONDS = 5.0
+"""Seconds in which a client must send the rest of its request once the server shuts down."""
 PROBE_SECONDS = 0.5
 """Seconds between two checks whether a client that has closed its sending side is still there."""
 PROBES_PER_MESSAGE = 10
@@ -66,8 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         self._next_request_bytes = bytearray()
         """Bytes received after the current request, which belong to the next ones."""
         self._awaited_part = ""
-        """Part of a request that must come before the timer `_read_timer` ends: `headers`, `body` or `the next
-        request`; empty if there is no time limit."""
+        """Part of a request that must come before the timer `_read_timer` ends: `headers`, `body`, `the next request`,
+        or `rest` of the body while the server ends; empty if there is no time limit."""
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         """Timer that ends when the client has taken too long for a piece of an answer."""
@@ -112,12 +114,17 @@ class Connection(asyncio.BufferedProtocol):
         self._exchange.disconnect()
 
     def end(self) -> None:
-        """Close the connection because the server ends; if a request is being answered, close it after the answer."""
+        """Close the connection because the server ends; if a request is being answered, close it after the answer.
+
+        A request that has not come whole by then has `ENDING_BODY_SECONDS` to do so.
+        """
         if self._is_closing:
             if self._has_room.is_set():
                 self._linger(0.0, self._num_discarded)
         elif not self._exchange.has_begun or self._exchange.is_answered:
             self._transport.close()
+        else:
+            self.adjust()
 
     @property
     def is_ending(self) -> bool:
@@ -198,8 +205,10 @@ class Connection(asyncio.BufferedProtocol):
             self._set_read_timeout(
                 "the next request" if exchange.is_empty and self._awaited_part != "headers" else "headers"
             )
+        elif exchange.is_answered:
+            self._set_read_timeout("body")
         else:  # before the answer, the application limits the time
-            self._set_read_timeout("body" if exchange.is_answered else "")
+            self._set_read_timeout("rest" if self.is_ending and not exchange.is_read else "")
         self._pause_reading(exchange.is_full or len(self._next_request_bytes) > HIGH_WATER_BYTES)
 
     def _begin_next_exchange(self) -> Exchange:
@@ -233,7 +242,12 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited_part, self._read_timer = part, None
         if part:
             limits = self._limits
-            late = {"headers": limits.header_seconds, "the next request": IDLE_SECONDS, "body": limits.body_seconds}
+            late = {
+                "headers": limits.header_seconds,
+                "the next request": IDLE_SECONDS,
+                "body": limits.body_seconds,
+                "rest": ENDING_BODY_SECONDS,
+            }
             self._read_timer = asyncio.get_running_loop().call_later(late[part], self._on_read_timeout)
 
     def _on_read_timeout(self) -> None:
@@ -242,6 +256,10 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
         elif self._awaited_part == "the next request":
             self._transport.close()
+        elif self._awaited_part == "rest" and not self._exchange.has_begun_response:
+            self._exchange.disconnect()
+            self.write(_error_response(503, "the server is ending; try again in a moment", "Retry-After: 1\r\n"))
+            self._close()
         else:
             self._transport.abort()
 

@@ -113,8 +113,9 @@ class Directions:
     def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
         """Return for each text a dict with its `language`, a code, and the `confidence`, from 0 to 100.
 
-        Only the target language and the languages that are translated into it are considered. Short texts whose
-        language is not clear all get the language that is most probable for the short texts together.
+        Only the target language and the languages that are translated into it are considered, unless there are none of
+        the latter, or a text is clearly in another language. Short texts whose language is not clear all get the
+        language that is most probable for the short texts together.
         """
         sources = {source for source, other in self._by_pair if other == target}
         together = self._likeliest(
@@ -129,9 +130,13 @@ class Directions:
         ]
 
     def _likeliest(self, text: str, sources: set[str], target: str) -> dict[str, Any]:
-        detected = [one for one in self.detect(text) if one["language"] in sources | {target}]
+        all_detected = self.detect(text)
+        considered = (sources or {*self.codes}) | {target}
+        detected = [one for one in all_detected if one["language"] in considered]
+        if all_detected and all_detected[0]["confidence"] >= MIN_DETECTION_CONFIDENCE:
+            return all_detected[0]
         if detected and detected[0]["confidence"]:
             return detected[0]
         # Nothing speaks for any language, and only a text in another one than the target is worth asking for.
-        languages = [one["language"] for one in detected if one["language"] != target] or sorted(sources) or [target]
+        languages = [one["language"] for one in detected if one["language"] in sources] or sorted(sources) or [target]
         return {"confidence": 0.0, "language": languages[0]}

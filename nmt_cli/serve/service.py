@@ -96,7 +96,7 @@ class Service:
         self._check_size(texts, is_costly=bool(options.alternatives) or options.with_alignment)
         found_target = self._language(target)
         detected_languages = None
-        if source == "auto":
+        if source.lower() == "auto":
             self._check_detection()
             detected_languages = self.directions.detect_each(self._words(texts, kind, cancellation), found_target)
             sources = [one["language"] for one in detected_languages]
@@ -237,7 +237,7 @@ class Service:
         target = self._language(asked)
         if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
             raise RequestRefused(400, "Invalid request: file format not supported")
-        if source == "auto":
+        if source.lower() == "auto":
             self._check_detection()
             first = next(iter(self.directions))
             words = text_of_file(first, file.name, file.content, self._documents, cancellation)

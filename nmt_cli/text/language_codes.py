@@ -46,6 +46,8 @@ ALIASES = {
 """Maps each code or name of a language to its code of two letters."""
 _CODES = {"lao": "lo", "khm": "km", "mya": "my", "bur": "my", "aze": "az", "azj": "az"}
 """Maps more codes of three letters to those of two. The latter, such as `my`, may be words in file names."""
+_VARIANTS = {"hans": "Simplified", "hant": "Traditional", "latn": "Latin", "cyrl": "Cyrillic", "br": "Brazil"}
+"""Maps scripts and regions in codes of languages to words for people. Others are shown as they are."""
 _CHINESE = ("zh", "yue", "wuu", "lzh")
 _WITHOUT_SPACES = (*_CHINESE, "ja", "th", "lo", "my", "km")
 _TURKIC = ("tr", "az", "crh")
@@ -58,12 +60,20 @@ def primary_language(code: str) -> str:
 
 
 def english_name(code: str) -> str:
-    """Return the English name of the language of a code, or the code where the name is not known."""
+    """Return the English name of a language, such as `Portuguese` for `pt` and `Portuguese (Brazil)` for `pt-BR`.
+
+    The code is returned if the name is not known.
+    """
+    language, *variants = re.split(r"[-_@]", code.strip())
+    shown = [_VARIANTS.get(one.lower(), one) for one in variants]
+    if language.lower() in ("nb", "nob"):  # a model may have the other Norwegian too
+        shown.insert(0, "Bokmål")
     for line in _NAMES.split("\n"):
         for names in line.split("|"):
             known = names.split()
             if known and known[0] == primary_language(code):
-                return next(name for name in known if len(name) > 3).capitalize()
+                name = next(name for name in known if len(name) > 3).capitalize()
+                return f"{name} ({', '.join(shown)})" if shown else name
     return code
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nmt_cli.data.lines import is_special_file, iter_lines, open_input
+from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.files import atomic_path, locked, remove_directory, remove_unfinished, sync
@@ -273,8 +273,8 @@ class BulkTranslation:
                     f"{self.directory}; rename one, or translate them into two directories"
                 )
             seen[source.name] = source
-            if is_special_file(source):
-                raise InputError(f"{source}: is not a regular file, and inputs are read twice")
+            if is_standard_input(source) or is_special_file(source):
+                raise InputError(f"{input_name(source)}: is not a regular file, and inputs are read twice")
             with open_input(source):  # says what is wrong
                 pass
             if source.name in known:

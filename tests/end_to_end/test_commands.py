@@ -37,6 +37,15 @@ def test_help_on_an_unknown_command_is_refused(nmt):
     assert "No such command 'trian'" in shown.err
 
 
+def test_help_on_help_is_that_of_all_commands(nmt):
+    assert nmt("help", "help").out == nmt("--help").out
+
+
+def test_help_on_two_commands_is_refused(nmt):
+    shown = nmt("help", "train", "score")
+    assert (shown.code, shown.out, shown.err) == (2, b"", "nmt: nmt help takes one command, so leave out: score\n")
+
+
 @pytest.mark.parametrize("command", [*COMMANDS, *(f"plot {name}" for name in ("attention", "curves", "lengths"))])
 def test_help_of_every_command_has_an_example_and_no_types_of_python(nmt, command: str):
     shown = nmt(*command.split(), "--help")

@@ -506,6 +506,7 @@ def test_a_site_that_no_browser_names_so_is_refused(nmt, tmp_path, origin):
         ("--trust-proxy", "proxy", "must be an address or a network, such as 172.16.0.0/12 ("),
         ("--trust-proxy", "172.16.0.1/12", "must be an address or a network, such as 172.16.0.0/12 ("),
         ("--root-path", "https://example.org/mt", "must be the beginning of a path, such as /mt"),
+        ("--root-path", "/mt/../a", "must be the beginning of a path, such as /mt"),
         ("--root-path", "/a b", "must be the beginning of a path, such as /mt"),
     ],
 )

@@ -141,6 +141,18 @@ def test_behind_a_proxy_a_server_is_reached_with_and_without_its_root_path(path)
     assert asked(App(Filing(), None, root_path="/mt"), path) == (200, {"is": "there"})
 
 
+def test_the_root_path_without_a_slash_leads_to_the_page():
+    """Else the addresses of its files, which are relative, would be outside the root path."""
+    messages = []
+
+    async def send(message):
+        messages.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/mt", "headers": [], "query_string": b""}
+    asyncio.run(App(Filing(), None, root_path="/mt").asgi([])(scope, None, send))
+    assert (messages[0]["status"], dict(messages[0]["headers"])[b"location"]) == (307, b"/mt/")
+
+
 def test_a_path_that_only_begins_like_the_root_path_is_another():
     assert asked(App(Filing(), None, root_path="/mt"), "/mtx/frontend/settings")[0] == 404
     assert asked(App(Filing(), None), "/mt/frontend/settings")[0] == 404

@@ -309,6 +309,24 @@ def test_a_client_that_only_keeps_an_ended_connection_open_is_not_waited_for(mon
     assert served(Limits(), small, client)
 
 
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_server_that_ends_waits_a_little_for_the_rest_of_a_request(is_late, monkeypatch):
+    monkeypatch.setattr(connection_module, "ENDING_BODY_SECONDS", 0.3 if is_late else 20.0)
+
+    def client(connection):
+        connection.sendall(b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+        time.sleep(0.2)
+        terminate_self()
+        if not is_late:
+            time.sleep(0.2)
+            connection.sendall(b"cd")
+        return rest_of(connection)
+
+    found = served(Limits(), echo, client)
+    assert found.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") == is_late
+    assert found.endswith(b'{"error": "the server is ending; try again in a moment"}' if is_late else b"/bodyabcd")
+
+
 def test_a_server_ends_although_a_client_still_sends_what_is_thrown_away():
     def client(connection):
         connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 99000000\r\n\r\n")

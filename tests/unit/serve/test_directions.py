@@ -37,6 +37,18 @@ def test_a_text_in_the_target_language_is_known_as_such(directions):
     assert found["confidence"] > 50
 
 
+def test_a_text_that_no_model_translates_into_the_target_is_known_as_such(directions):
+    one_way = Directions([Direction("en", "de", Same(), list)], directions.profiles)
+    german, english = TEXTS["de"][0], TEXTS["en"][0]
+    assert [one["language"] for one in one_way.detect_each([german, english], "en")] == ["de", "en"]
+    assert one_way.detect_each(["123"], "en") == [{"confidence": 0.0, "language": "en"}]
+    # A third language that is clearly another one than those that are translated.
+    profiles = directions.profiles | {"ru": LanguageProfile.of(["где красная машина", "дом кошки маленький"] * 20)}
+    pairs = [("en", "de"), ("de", "en"), ("ru", "en")]
+    third = Directions([Direction(source, target, Same(), list) for source, target in pairs], profiles)
+    assert third.detect_each(["где красная машина, дом кошки маленький"], "de")[0]["language"] == "ru"
+
+
 def test_a_short_text_keeps_the_language_that_it_clearly_is_in(directions):
     english, german = "where is the red car", "wir haben die schlüssel und blumen, und das haus der katze ist klein"
     found = directions.detect_each([english, german], "de")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nmt_cli.data.language_profile import LanguageProfile
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.engine_interface import Cancellation, Counts
@@ -70,6 +71,17 @@ def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
     served = Service(directions, Limits(), Metrics(), lambda: None, needs_key=False)
     assert ask(served, q="a dog", source=code, target=code) == "a dog"
     assert ask(served, q="a dog", source=code, target=pair[half + 1 :]) == "A DOG"
+
+
+@pytest.mark.parametrize("source", ["de", "auto", "AUTO"])
+def test_a_text_in_a_language_that_is_not_translated_into_the_target_is_refused(source):
+    texts = {"en": ["where is the red car", "the house is small"], "de": ["wo ist das rote auto", "das haus ist klein"]}
+    profiles = {language: LanguageProfile.of(lines * 20) for language, lines in texts.items()}
+    directions = Directions([Direction("de", "fr", Upper(), splitter("de")), *service("en-de").directions], profiles)
+    served = Service(directions, Limits(), Metrics(), lambda: None, needs_key=False)
+    with pytest.raises(RequestRefused, match="en is not available as a target language from de"):
+        ask(served, q="wo ist das rote auto", source=source, target="en")
+    assert ask(served, q="where is the red car", source="auto", target="en") == "where is the red car"
 
 
 def test_a_direction_that_is_not_served_is_refused():

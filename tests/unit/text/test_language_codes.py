@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from nmt_cli.text.language_codes import bleu_tokenizer, is_turkic, primary_language, separates_words_by_spaces
+from nmt_cli.text.language_codes import (
+    bleu_tokenizer,
+    english_name,
+    is_turkic,
+    primary_language,
+    separates_words_by_spaces,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +27,15 @@ def test_a_language_is_known_by_each_of_its_codes(codes, tokenizer, has_spaces):
     for code in codes:
         assert bleu_tokenizer(code) == tokenizer, code
         assert separates_words_by_spaces(code) == has_spaces, code
+
+
+def test_variants_of_a_language_have_names_of_their_own():
+    names = {
+        "pt": "Portuguese", "pt-BR": "Portuguese (Brazil)", "zh": "Chinese", "zh_Hant": "Chinese (Traditional)",
+        "zh-Hans": "Chinese (Simplified)", "no": "Norwegian", "nb": "Norwegian (Bokmål)", "sr@latin": "Serbian (latin)",
+        "en-GB": "English (GB)", "quz": "quz", "quz-PE": "quz-PE",
+    }  # fmt: skip
+    assert {code: english_name(code) for code in names} == names
 
 
 def test_turkic_languages_have_an_i_without_a_dot():

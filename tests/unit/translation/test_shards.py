@@ -264,6 +264,7 @@ def test_inputs_of_one_name_are_refused(tmp_path, sources):
 
 
 def test_a_pipe_is_refused(tmp_path):
+    assert refusal(tmp_path / "out", Path("-")) == "standard input: is not a regular file, and inputs are read twice"
     os.mkfifo(tmp_path / "pipe")
     assert (
         refusal(tmp_path / "out", tmp_path / "pipe")
