@@ -54,8 +54,6 @@ def _translate_lines(
     file, prefix = task.file, task.prefix
     _check_number_of_prefixes(file, prefix)
     shard_lines = lines_of_shard(file, task.shard) if task.shard is not None else None
-    if task.is_named_as_document:
-        warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
     first_line = 0 if shard_lines is None else shard_lines.start
     with (
         open_input(file, warns_of_format=not task.is_named_as_document) as stream,
@@ -63,6 +61,8 @@ def _translate_lines(
         _open_prefixes(prefix, shard_lines, file) as with_beginnings,
         open_output(task.output) as out,
     ):
+        if task.is_named_as_document:
+            warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
         is_typed = is_standard_input(file) and sys.stdin.isatty()
         if is_typed:
             log("type a sentence and press Enter; Ctrl-D ends")

@@ -16,6 +16,7 @@ from nmt_cli.config.architecture import architecture
 from nmt_cli.improve.record import Provenance
 from nmt_cli.system.console import format_count
 from nmt_cli.system.errors import ModelError
+from nmt_cli.system.storage import read_metadata
 from nmt_cli.training.checkpoints import MODEL_FILE, read_meta
 
 if TYPE_CHECKING:
@@ -101,13 +102,11 @@ def _checkpoint_metadata(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, 
         path = checkpoints.path_named(name)
         try:
             meta = read_meta(path)
+            read_metadata(path / MODEL_FILE)
+            metas[name] = meta
         except ModelError as error:
-            problem = str(error)
-        else:
-            problem = "" if (path / MODEL_FILE).is_file() else f"{path / MODEL_FILE}: there is no such file"
-            metas |= {} if problem else {name: meta}
-        if problem and path.is_dir():
-            damaged[name] = problem
+            if path.is_dir():
+                damaged[name] = str(error)
     return metas, damaged
 
 

@@ -202,4 +202,4 @@ def _log_splits(texts: Sequence[_DirectionFiles], splits: Sequence[SplitCounts])
             f"{text.direction}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
             f"{split.left_out:,} left out because a side is also in a dev set"
         )
-        warn_of_small_dev(split.held_out)
+        warn_of_small_dev(split.held_out, "name them in the configuration under data.dev")

@@ -81,9 +81,11 @@ def open_profile(experiment: Experiment) -> TextProfile:
             return TextProfile.from_json(read_json(path), str(path))
         except ModelError as error:
             raise ModelError(f"{error}; without this file, the tokenizer tells what the model knows") from error
+    direction = experiment.config.data.direction
     log_once(
-        f"{experiment.directory}: has no writing.json (older model), so input normalisation is less exact: names in "
-        "capitals may become lower case, and missing full stops are not added"
+        f"{experiment.directory}: has no {path.name} for {direction} (an older model, or a direction that it was not "
+        "trained for), so input normalisation is less exact: names in capitals may become lower case, and missing full "
+        "stops are not added"
     )
     tokenizer = experiment.tokenizers[0]
     fixed = tokenizer.fixed_ids()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.file_checks import refuse_standard_input_twice
+from nmt_cli.data.lines import is_special_file
 from nmt_cli.formats.recognise import ending_of
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
@@ -161,7 +162,10 @@ class TranslationTask:
         if given := [option for option, is_given in of_lines.items() if is_given]:
             what = "--paragraphs" if ending is None else f"{self.file} is translated as a document, which"
             raise InputError(f"{', '.join(given)}: {what} gives one text; take the option away, or give plain lines")
-        if self.confidence and (self.output is None or str(self.output) == "-"):
+        output = self.output
+        if self.confidence and (
+            output is None or str(output) == "-" or is_special_file(output) or output.parent == Path("/dev")
+        ):
             raise InputError("--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT")
 
 

@@ -206,7 +206,7 @@ def _lines(problem: Any) -> list[str]:
 
 
 def _keys_of(problem: Any) -> tuple[list[_Location], list[_Location]]:
-    """Return the locations of the keys that are wrong or do not agree, and of the other keys in the message.
+    """Return the locations of the keys that are wrong or do not agree, and of words in the message that may be keys.
 
     Each line of the message of a section's own check begins with such a key.
     """
@@ -218,7 +218,8 @@ def _keys_of(problem: Any) -> tuple[list[_Location], list[_Location]]:
         return (*problem["loc"], *(int(part) if part.isdecimal() else part for part in key.split(".")))
 
     first = [location(line.partition(":")[0]) for line in message.split("\n")]
-    return first, [location(key) for key in re.findall(r"\w+(?:\.\w+)+", message)]
+    words = re.findall(r"[A-Za-z_]\w*(?:\.\w+)*", message)
+    return first, [location(key) for key in words if "." in key or problem["loc"]]
 
 
 def _leave_out(values: Any, location: Sequence[str | int]) -> bool:

@@ -143,12 +143,12 @@ def warn_of_few_pairs(num_pairs: int) -> None:
         )
 
 
-def warn_of_small_dev(num_pairs: int) -> None:
-    """Warn if a dev set has so few pairs that its score says little."""
+def warn_of_small_dev(num_pairs: int, advice: str = "name them with --dev-source and --dev-target") -> None:
+    """Warn if a dev set has so few pairs that its score says little; `advice` says how to use other pairs."""
     if num_pairs < MIN_DEV_PAIRS:
         warn(
             f"the dev set has only {format_count(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you "
-            "have more pairs that are not trained on, name them with --dev-source and --dev-target"
+            f"have more pairs that are not trained on, {advice}"
         )
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from nmt_cli.data.pairs import LengthLimits
 from nmt_cli.export.evaluation_report import REPORT, read_report
 from nmt_cli.system.errors import InputError, ModelError
-from nmt_cli.training.checkpoints import read_meta, read_progress
+from nmt_cli.system.storage import read_metadata
+from nmt_cli.training.checkpoints import MODEL_FILE, read_meta, read_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +144,7 @@ class _Model:
         self.checkpoint = experiment.checkpoints.resolve(checkpoint)
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
+        read_metadata(self.checkpoint / MODEL_FILE)  # refuses a file that is cut off
         made_by = Provenance(experiment.improvement_path)
         is_improved = made_by.path.is_file()
         self.improved_from = made_by.texts() if is_improved else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,25 +54,34 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ModelError: there is no such file, or it is not whole.
         UnreadableError: it cannot be read now.
     """
+    with _open_tensors(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata, strings by name, of a safetensors file, without reading its tensors.
+
+    Raises:
+        ModelError: there is no such file, or it is not whole.
+        UnreadableError: it cannot be read now.
+    """
+    with _open_tensors(path, "np") as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _open_tensors(path: Path, framework: str) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
-        with safe_open(path, framework="pt", device="cpu") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        with safe_open(path, framework=framework) as file:
+            yield file
     except (SafetensorError, ValueError, RuntimeError, struct.error) as error:
         raise ModelError(f"{path}: is not a whole safetensors file: {error}") from error
     except OSError as error:
         raise UnreadableError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata, strings by name, of a safetensors file that `read_tensors` could read."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt", device="cpu") as file:
-        return dict(file.metadata() or {})
 
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:

@@ -161,7 +161,7 @@ class Checkpoints:
         """Return advice for a user whose `index.json` is damaged."""
         names = self.names()
         return "Restore it from a backup" + (
-            f", or give a checkpoint with --checkpoint: {', '.join(names)}" if names else ""
+            f", or translate with a checkpoint of it (--checkpoint): {', '.join(names)}" if names else ""
         )
 
     def write_index(self, index: Index) -> None:

@@ -468,9 +468,16 @@ def test_inspect_goes_on_where_a_part_is_damaged(nmt, model: Path, tmp_path: Pat
     assert report["confidence"].startswith(f"damaged: {run / 'confidence.json'}: is not valid JSON")
     assert report["confidence"].endswith(f"; fit it again: nmt evaluate --calibrate --model {run}")
     (steps[0] / "meta.json").write_bytes(meta)
+    weights = (steps[0] / "model.safetensors").read_bytes()
+    (steps[0] / "model.safetensors").write_bytes(weights[:-1])
+    problem = f"{steps[0] / 'model.safetensors'}: is not a whole safetensors file: "
+    assert json.loads(nmt("inspect", run, "--json").out)["checkpoints"][names[0]].startswith(f"damaged: {problem}")
+    cut = nmt("card", "--model", run, "--checkpoint", names[0])
+    assert (cut.code, cut.out, cut.err.startswith(f"nmt: {problem}")) == (2, b"", True)
     (steps[0] / "model.safetensors").unlink()
     report = json.loads(nmt("inspect", run, "--json").out)
-    assert report["checkpoints"][names[0]] == f"damaged: {steps[0] / 'model.safetensors'}: there is no such file"
+    problem = f"{steps[0] / 'model.safetensors'}: there is no such file; the checkpoint is incomplete"
+    assert report["checkpoints"][names[0]] == f"damaged: {problem}"
     missing = nmt("card", "--model", run, "--checkpoint", names[0])
     assert missing.code == 2
     assert f"model.safetensors: there is no such file; --checkpoint takes another: {names[1]}" in missing.err

@@ -141,9 +141,10 @@ def test_paragraphs_have_a_report_if_there_is_an_output(nmt, model: Path, tmp_pa
     result = nmt("translate", "--paragraphs", "--confidence", "--model", model, "-o", out, stdin=b"A car. A red car.\n")
     assert result.code == 0, result.err
     assert len((tmp_path / "out.confidence.jsonl").read_text().splitlines()) == 2
-    result = nmt("translate", "--paragraphs", "--confidence", "--model", model, stdin=b"A car.\n")
-    assert result.code == 2
-    assert "--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT" in result.err
+    for output in ((), ("-o", "/dev/stdout")):
+        result = nmt("translate", "--paragraphs", "--confidence", "--model", model, *output, stdin=b"A car.\n")
+        assert (result.code, result.out) == (2, b"")
+        assert "--confidence: for paragraphs it is written to OUT.confidence.jsonl; give -o OUT" in result.err
 
 
 def test_a_report_does_not_replace_an_input(nmt, model: Path, tmp_path: Path):

@@ -343,7 +343,9 @@ def test_a_checkpoint_that_is_named_is_read_where_the_index_is_damaged(nmt, mode
     steps = ", ".join(str(int(path.name[5:])) for path in sorted((run / "checkpoints").glob("step-*")))
     refused = nmt("translate", "--model", run, stdin=b"The car\n")
     assert refused.code == 2
-    assert refused.err.endswith(f". Restore it from a backup, or give a checkpoint with --checkpoint: {steps}\n")
+    assert refused.err.endswith(
+        f". Restore it from a backup, or translate with a checkpoint of it (--checkpoint): {steps}\n"
+    )
     for step in steps.split(", "):
         given = ("translate", "--checkpoint", step, "--model")
         assert nmt(*given, run, stdin=b"The car\n").out == nmt(*given, model, stdin=b"The car\n").out != b""

@@ -175,6 +175,14 @@ def test_a_section_that_contradicts_itself_hides_nothing_of_the_others(problems)
     ]
 
 
+def test_two_keys_that_do_not_agree_hide_nothing_though_neither_fits_the_default_of_the_other(problems):
+    found = problems("model.attention={type: multihead, size: 17, heads: 3}", "tokenizer.joint=false")
+    assert found == [
+        "c.yaml: model.attention.size: 17 is not a multiple of heads, 3",
+        "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
+    ]
+
+
 @pytest.mark.parametrize("name", [".", "..", "a/b", ""])
 def test_a_name_is_one_name_of_a_path(problems, name):
     (found,) = problems(f"name='{name}'")
