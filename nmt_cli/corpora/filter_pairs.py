@@ -34,15 +34,19 @@ Lines = tuple[bytes, ...]
 def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
     """Return the paths of the files that cleaning some texts writes: one for each text, and a list of dropped pairs.
 
-    The file for a text has the ending of this text, such as `.en` or `.en.gz`.
+    The file for a text has the ending of this text, such as `.en` or `.en.gz`. `.source` and `.target` are endings of
+    sides without one, and come before the endings of sides with the same.
     """
     endings = []
     for path in map(Path, texts):
         endings.append(f"{Path(path.stem).suffix}.gz" if path.suffix == ".gz" else path.suffix)
-    if len(set(endings)) < len(endings) or (len(endings) > 1 and not all(endings)):
-        endings = [f".{side}{ending}" for side, ending in zip(("source", "target"), endings, strict=True)]
-    if endings == [""]:
-        endings = [".txt"]
+    if len(endings) == 1:
+        endings = [endings[0] or ".txt"]
+    else:
+        sides = list(zip((".source", ".target"), endings, strict=True))
+        endings = [ending or side for side, ending in sides]
+        if endings[0] == endings[1]:
+            endings = [f"{side}{ending}" for side, ending in sides]
     return [Path(f"{prefix}{ending}") for ending in (*endings, ".dropped.tsv")]
 
 
