@@ -86,7 +86,11 @@ def decode_document(input_file: Input, facts: TextFacts) -> EncodedText:
     try:
         text = data.decode(codec, "surrogateescape" if facts.is_broken else "strict")
     except UnicodeError as error:
-        raise InputError(f"{input_file.name}: is not valid {facts.encoding} ({error})") from None
+        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        raise InputError(
+            f"{input_file.name}:{line}: is not valid {facts.encoding} ({getattr(error, 'reason', error)}); correct the "
+            "line, or the encoding that is named for this file"
+        ) from None
     return EncodedText(input_file.name, text, codec)
 
 

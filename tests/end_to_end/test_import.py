@@ -501,6 +501,13 @@ def test_a_document_that_only_its_name_tells_is_warned_of(here, name, kind, advi
     assert err.splitlines() == ([wanted] if kind else [])
 
 
+def test_a_catalogue_that_is_not_in_the_encoding_given_is_refused_with_its_line(here):
+    (here / "a.po").write_bytes(b'msgid "one"\nmsgstr "un"\n\nmsgid "coffee"\nmsgstr "caf\xe9"\n')
+    code, _, err = nmt("import", "a.po", "--encoding", "utf-8", *LANGUAGES, "-o", "made")
+    assert code == 2
+    assert "nmt: a.po:5: is not valid utf-8 (invalid continuation byte); correct the line, or the encoding" in err
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
