@@ -34,8 +34,8 @@ def pairs_of(
             num_declared[segment.declared] = num_declared.get(segment.declared, 0) + 1
             if segment.has_subflow:
                 report.count_note(SUBFLOW_NOTE)
-            for sides in segment.sentence_pairs or ((segment.text, segment.target),):
-                yield ImportedPair(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
+            sides = segment.text, segment.target
+            yield ImportedPair(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
     for line, what in content.unreadable_parts:
         report.skip(what, f"{name}:{line}")
     for language, codes in zip(languages, _declared_codes(num_declared, swapped), strict=True):

@@ -153,8 +153,9 @@ class Segment:
     """The same object for segments that are complete only together, as the plural forms of a message."""
     parts: tuple[Segment, ...] = ()
     """The segments from which it was joined, because one sentence may run over them; empty if it was not joined."""
-    sentence_pairs: tuple[tuple[str, str], ...] = ()
-    """Pairs of text and translation that are imported in place of the whole, if the source marks its sentences."""
+    unmarked_text: str | None = None
+    """The text that `nmt import` takes, if the document has it a second time, as the atoms, with its sentences marked.
+    """
     has_subflow: bool = False
     """True if a tag in it holds a text of its own, such as a footnote, which stays untranslated."""
     unit: object = None
@@ -163,6 +164,8 @@ class Segment:
     @property
     def text(self) -> str:
         """The text without tags, as `nmt import` writes it."""
+        if self.unmarked_text is not None:
+            return self.unmarked_text
         return "".join(
             "\n" if atom.raw in _LINE_ENDS else atom.text
             for atom in self.atoms

@@ -1,11 +1,14 @@
-"""XLIFF 1.2 and 2.x, the exchange format of translation programs: each unit is a segment, or each segment in 2.x."""
+"""XLIFF 1.2 and 2.x, the exchange format of translation programs.
+
+Each unit is a segment; in 2.x, and where both sides of a unit mark its segments, each of these is.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from nmt_cli.formats.encoded_text import EncodedText
@@ -52,12 +55,14 @@ _CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit, or a segment of one in 2.x, with the indices of the events that begin and end its parts."""
+    """A unit, or a segment of one, with the indices of the events that begin and end its parts."""
 
     start: Event
     is_translated: bool
-    tool_state: str
-    """The state of the unit, or of one of its segments, in Trados or memoQ."""
+    tool_states: dict[str, str] = field(default_factory=dict)
+    """The unfinished states in Trados or memoQ, by the id of the segment; that of the unit by an empty text."""
+    is_marked: bool = False
+    """True for one of several segments, which are marked in the source and in the target of one unit."""
     source: tuple[int, int] | None = None
     seg_source: tuple[int, int] | None = None
     target: tuple[int, int] | None = None
@@ -70,6 +75,8 @@ class _Unit:
     opening: str = ""
     closing: str = ""
     """`opening` and `closing` are written around a translation if the unit has no target, or only an empty tag."""
+    missing_at: int | None = None
+    """The offset for the mark of a segment, and for its translation, if the target lacks this mark."""
 
 
 class Units(Content):
@@ -81,8 +88,10 @@ class Units(Content):
         super().__init__(document, work)
         self._named: list[tuple[Event, str, str]] = []
         """The elements that declare the languages, each with its attribute for the target language and its value."""
-        self._filled: list[Event] = []
-        """The start tags of the targets that have been translated."""
+        self._filled: dict[int, Event] = {}
+        """The start tags of the targets that have been translated, by their offsets."""
+        self._marked_as_translated: set[Edit] = set()
+        """The edits of states that were yielded; the segments of a unit have one state."""
 
     @staticmethod
     def charset(data: bytes) -> re.Match[bytes] | None:
@@ -109,9 +118,11 @@ class Units(Content):
                 opened.append((index, is_translated))
                 declared = self._declared(event) or declared
                 if event.name in _UNITS:
-                    unit = _Unit(event, is_translated, event.attributes.get("mq:status", ""))
-                elif unit is not None and event.attributes.get("conf") in _TOOL_STATES:
-                    unit.tool_state = event.attributes["conf"]
+                    unit = _Unit(event, is_translated)
+                if unit is not None:
+                    state = event.attributes.get("mq:status" if event.name in _UNITS else "conf", "")
+                    if state in _TOOL_STATES:
+                        unit.tool_states["" if event.name in _UNITS else event.attributes.get("id", "")] = state
             elif event.kind == "end":
                 begin, _ = opened.pop()
                 if unit is None:
@@ -125,7 +136,12 @@ class Units(Content):
                             UnreadablePart(self.line_at(unit.start.start), f"the unit {problems[first].description}")
                         )
                     elif unit.source is not None:
-                        yield self._segment(events, unit, declared)
+                        unit.state_tag = unit.start
+                        if unit.target is not None:
+                            unit.target_tag = events[unit.target[0]]
+                            unit.state_tag = unit.target_tag if "state" in unit.target_tag.attributes else unit.start
+                        for part in _marked_segments(self.document.text, events, unit) or (unit,):
+                            yield self._segment(events, part, declared)
                     unit = None
 
     def language_edits(self, code: str) -> Iterator[Edit]:
@@ -133,7 +149,7 @@ class Units(Content):
         code = code.replace("_", "-")
         for event, name, declared in self._named:
             yield _attribute_edit(self.document.text, event, name, updated_language(declared, code))
-        for event in self._filled:
+        for event in self._filled.values():
             if own := event.attributes.get("xml:lang"):
                 yield _attribute_edit(self.document.text, event, "xml:lang", updated_language(own, code))
 
@@ -144,14 +160,15 @@ class Units(Content):
         assert unit.state_tag is not None
         yield Edit(segment.start, segment.end, f"{unit.opening}{translation}{unit.closing}")
         if unit.target_tag is not None:
-            self._filled.append(unit.target_tag)
+            self._filled[unit.target_tag.start] = unit.target_tag
         if not translation.strip():
             return
-        is_new = translation != unit.old_target
-        yield from _state_edits(text, unit.start, unit.state_tag, is_new=is_new)
-        if unit.target_tag is not None and "state-qualifier" in unit.target_tag.attributes and is_new:
-            # It says where the text before came from (XLIFF 1.2).
-            yield _attribute_edit(text, unit.target_tag, "state-qualifier", "mt-suggestion")
+        for edit in _state_edits(
+            text, unit, is_new=translation != unit.old_target, is_filled=segment.state is State.NEW
+        ):
+            if edit not in self._marked_as_translated:
+                self._marked_as_translated.add(edit)
+                yield edit
 
     def _declared(self, event: Event) -> DeclaredLanguages | None:
         """Return the languages that an element declares, None if it declares none, and note the declaration."""
@@ -172,10 +189,6 @@ class Units(Content):
         atoms = tuple(self.work.each(_atoms(text, events[opening_at + 1 : closing_at])))
         first, last = self._place(events, unit)
         state, reason, target = self._state(events, unit)
-        sentence_pairs: tuple[tuple[str, str], ...] = ()
-        if unit.seg_source is not None and target is not None:
-            source = _text_of(_atoms(text, events[slice(unit.source[0] + 1, unit.source[1])]))
-            sentence_pairs = _sentence_pairs(text, events, unit) or ((source, target),)
         sides = [events[slice(*side)] for side in (unit.source, unit.target) if side is not None]
         return Segment(
             first,
@@ -188,7 +201,7 @@ class Units(Content):
             state=state,
             reason=reason,
             declared=declared,
-            sentence_pairs=sentence_pairs,
+            unmarked_text=None if unit.seg_source is None else _text_in(text, events, unit.source),
             has_subflow=any(event.name == "sub" for side in sides for event in side),
             unit=unit,
         )
@@ -197,9 +210,9 @@ class Units(Content):
         """Return the state of a unit, why it is no pair (else empty), and the text of its target (None without one)."""
         if unit.start.attributes.get("restype") == "x-gettext-domain-header":
             return State.EXCLUDED, "headers of a PO file, which are not text", None
-        target: str | None = None
+        target = "" if unit.is_marked else None
         if unit.target is not None:
-            target = _text_of(_atoms(self.document.text, events[unit.target[0] + 1 : unit.target[1]]))
+            target = _text_in(self.document.text, events, unit.target)
         assert unit.state_tag is not None
         declared = unit.state_tag.attributes.get("state", "")
         has_text = bool(_MARKUP.sub("", unit.old_target).strip())
@@ -208,7 +221,7 @@ class Units(Content):
         elif not has_text or declared in _UNTRANSLATED:
             state, reason = State.NEW, f"not translated yet (state {declared})" if has_text else ""
         else:
-            declared = unit.tool_state if unit.tool_state in _TOOL_STATES else declared
+            declared = next(iter(unit.tool_states.values()), declared)
             is_unfinished = declared in _UNFINISHED | _TOOL_STATES
             state = State.UNFINISHED if is_unfinished else State.DONE
             reason = f"unfinished (state {declared})" if is_unfinished else ""
@@ -221,7 +234,8 @@ class Units(Content):
         """
         text = self.document.text
         assert unit.source is not None
-        unit.state_tag = unit.start
+        if unit.missing_at is not None:
+            return unit.missing_at, unit.missing_at
         if unit.target is None:
             begin = unit.source[0]
             place = events[(unit.seg_source or unit.source)[1]].end
@@ -234,9 +248,6 @@ class Units(Content):
             unit.opening, unit.closing = f"{text[indented:start]}<{name}{kept}>", f"</{name}>"
             return place, place
         target_tag, closed = (events[index] for index in unit.target)
-        unit.target_tag = target_tag
-        if "state" in target_tag.attributes:
-            unit.state_tag = target_tag
         unit.old_target = text[target_tag.end : closed.start]
         if not text[target_tag.start : target_tag.end].endswith("/>"):
             return target_tag.end, closed.start
@@ -245,58 +256,82 @@ class Units(Content):
         return target_tag.end - 2, target_tag.end
 
 
-def _state_edits(text: str, start: Event, state_tag: Event, *, is_new: bool) -> Iterator[Edit]:
-    """Yield the edits that mark a unit as translated, and a new text as not approved."""
-    state = state_tag.attributes.get("state")
-    if state in _UNTRANSLATED or (is_new and state not in (None, "translated")):
-        yield _attribute_edit(text, state_tag, "state", "translated")
-        if "subState" in state_tag.attributes:  # it has no meaning without its state
+def _state_edits(text: str, unit: _Unit, *, is_new: bool, is_filled: bool) -> Iterator[Edit]:
+    """Yield the edits that mark a unit as translated, and a new text as not approved.
+
+    `is_filled` is True if there was no translation. Then the other segments of an unfinished unit stay unfinished.
+    """
+    assert unit.state_tag is not None
+    state = unit.state_tag.attributes.get("state")
+    is_unfinished = unit.is_marked and is_filled and state in _UNFINISHED
+    if state in _UNTRANSLATED or (is_new and not is_unfinished and state not in (None, "translated")):
+        yield _attribute_edit(text, unit.state_tag, "state", "translated")
+        if "subState" in unit.state_tag.attributes:  # it has no meaning without its state
             found = re.search(
-                r"""(?<!\s)\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[state_tag.start : state_tag.end]
+                r"""(?<!\s)\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[unit.state_tag.start : unit.state_tag.end]
             )
             if found is not None:
-                yield Edit(state_tag.start + found.start(), state_tag.start + found.end(), "")
-    if is_new and start.attributes.get("approved") == "yes":
-        yield _attribute_edit(text, start, "approved", "no")
+                yield Edit(unit.state_tag.start + found.start(), unit.state_tag.start + found.end(), "")
+    if is_new and unit.start.attributes.get("approved") == "yes":
+        yield _attribute_edit(text, unit.start, "approved", "no")
+    if is_new and unit.target_tag is not None and "state-qualifier" in unit.target_tag.attributes:
+        # It says where the text before came from (XLIFF 1.2).
+        yield _attribute_edit(text, unit.target_tag, "state-qualifier", "mt-suggestion")
 
 
-def _text_of(atoms: Iterator[Atom]) -> str:
-    return Segment(0, 0, tuple(atoms)).text
+def _text_in(text: str, events: Sequence[Event], element: tuple[int, int]) -> str:
+    """Return the text of an element without tags; `element` are the indices of the events that begin and end it."""
+    return Segment(0, 0, tuple(_atoms(text, events[element[0] + 1 : element[1]]))).text
 
 
-def _sentence_pairs(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of the segments that both sides mark; a segment that only the source marks has an empty target.
+def _marked_segments(text: str, events: Sequence[Event], unit: _Unit) -> list[_Unit]:
+    """Return the segments that the source and the target of a unit mark; the target may lack some of their marks.
 
-    There are none if the target has no marks or some that the source lacks, or if either has text outside of its marks.
+    There are none if the target has no text, no marks, or some that the source lacks, or if either side has text
+    outside of its marks.
     """
-    assert unit.seg_source is not None
-    assert unit.target is not None
-    sides, marks = [], []
-    for begin, end in (unit.seg_source, unit.target):
-        inside = events[begin + 1 : end]
-        sides.append(_text_of(_atoms(text, inside)))
-        marks.append(_marks_of(text, inside))
-    if not marks[1] or not marks[1].keys() <= marks[0].keys():
-        return ()
-    if any(
-        "".join("".join(own.values()).split()) != "".join(side.split()) for own, side in zip(marks, sides, strict=True)
-    ):
-        return ()
-    return tuple((own, marks[1].get(mid, "")) for mid, own in marks[0].items())
+    if unit.seg_source is None or unit.target is None:
+        return []
+    sides, marks = (unit.seg_source, unit.target), [_marks_in(events, side) for side in (unit.seg_source, unit.target)]
+    whole = ["".join(_text_in(text, events, side).split()) for side in sides]
+    inside = ["".join("".join(_text_in(text, events, mark) for mark in own.values()).split()) for own in marks]
+    if not whole[1] or whole != inside or not marks[1].keys() <= marks[0].keys():
+        return []
+    segments = []
+    before, place = events[unit.seg_source[0]], events[unit.target[0]].end
+    for mid, (first, last) in marks[0].items():
+        states = {key: state for key, state in unit.tool_states.items() if key in (mid, "")}
+        segment = replace(
+            unit, source=(first, last), seg_source=None, target=marks[1].get(mid), tool_states=states, is_marked=True
+        )
+        if segment.target is None:
+            between = text[before.end : events[first].start]
+            segment.opening = between * between.isspace() + text[events[first].start : events[first].end]
+            segment.closing, segment.missing_at = text[events[last].start : events[last].end], place
+        else:
+            place = events[segment.target[1]].end
+        before = events[last]
+        segments.append(segment)
+    return segments
 
 
-def _marks_of(text: str, events: Sequence[Event]) -> dict[str, str]:
-    """Return the text of each segment that is marked by `<mrk mtype="seg">`, by the attribute `mid` of the mark."""
-    found: dict[str, str] = {}
+def _marks_in(events: Sequence[Event], element: tuple[int, int]) -> dict[str, tuple[int, int]]:
+    """Return the segments that `<mrk mtype="seg">` marks in an element, by the attribute `mid` of the mark.
+
+    `element` and each segment are the indices of the events that begin and end it.
+    """
+    found: dict[str, tuple[int, int]] = {}
     opened: list[int] = []
-    for index, event in enumerate(events):
+    mark: int | None = None
+    for index in range(element[0] + 1, element[1]):
+        event = events[index]
         if event.kind == "start":
             opened.append(index)
-        elif event.kind == "end":
-            begin = opened.pop()
-            attributes = events[begin].attributes
-            if attributes.get("mtype") == "seg" and "mid" in attributes:
-                found[attributes["mid"]] = _text_of(_atoms(text, events[begin + 1 : index]))
+            if mark is None and event.attributes.get("mtype") == "seg" and "mid" in event.attributes:
+                mark = index
+        elif event.kind == "end" and opened.pop() == mark:
+            found[events[mark].attributes["mid"]] = mark, index
+            mark = None
     return found
 
 

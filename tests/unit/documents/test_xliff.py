@@ -143,6 +143,32 @@ def test_targets_are_filled_or_added(before: str, after: str | None):
     assert units(before) == (before if after is None else after)
 
 
+def marked(*texts: str | None) -> str:
+    return " ".join(f'<mrk mtype="seg" mid="{i}">{text}</mrk>' for i, text in enumerate(texts) if text is not None)
+
+
+@pytest.mark.parametrize(
+    ("target", "filled"),
+    [
+        (marked("ä", "", "ü"), marked("ä", "B", "ü")),
+        (f"<g>{marked('ä')} </g>{marked(None, '', '')}", f"<g>{marked('ä')} </g>{marked(None, 'B', 'C')}"),
+        (marked("ä", "", "ü").replace("></mrk>", "/>"), marked("ä", "B", "ü")),
+        (marked("ä"), marked("ä", "B", "C")),
+        (marked("ä", None, "ü"), marked("ä", "B", "ü")),
+        (marked("ä", "ö", "ü"), marked("ä", "ö", "ü")),
+        (f"w {marked('ä', '')}", f"w {marked('ä', '')}"),
+    ],
+)
+def test_the_empty_segments_of_a_unit_are_filled_and_the_others_stay(target: str, filled: str):
+    unit = (
+        f"<trans-unit><source>a b c</source><seg-source>{marked('a', 'b', 'c')}</seg-source>"
+        "<target>{}</target></trans-unit>"
+    )
+    assert units(unit.format(target)) == unit.format(filled)
+    if "w " not in target:
+        assert units(unit.format(target), overwrite=True) == unit.format(filled.translate(str.maketrans("äöü", "ABC")))
+
+
 def test_pairs_of_elements_stay_pairs_in_another_order():
     before = '<trans-unit><source><x id="START_B"/>a<x id="CLOSE_B"/> b</source></trans-unit>'
     assert '<target>B <x id="START_B"/>A<x id="CLOSE_B"/></target>' in units(before, backwards)

@@ -68,6 +68,21 @@ def test_where_a_translation_came_from_is_told_of_the_new_one(state: str):
     assert "mt-suggestion" not in units("<trans-unit><source>a</source><target>b</target></trans-unit>", overwrite=True)
 
 
+@pytest.mark.parametrize(
+    ("state", "after"), [("final", "translated"), ("needs-review-translation", "needs-review-translation")]
+)
+def test_filled_segments_change_the_state_of_their_unit_once(state: str, after: str):
+    """Fails if a translation that somebody has to look at passes for a finished one, because others were added."""
+    marks = "".join(f'<mrk mtype="seg" mid="{number}">{{}}</mrk>' for number in range(3))
+    unit = (
+        f'<trans-unit approved="{{}}"><source>abc</source><seg-source>{marks.format(*"abc")}</seg-source>'
+        f'<target state="{{}}" state-qualifier="{{}}">{marks}</target></trans-unit>'
+    )
+    before = unit.format("yes", state, "exact-match", "x", "", "")
+    assert units(before) == unit.format("no", after, "mt-suggestion", "x", "B", "C")
+    assert units(before, overwrite=True) == unit.format("no", "translated", "mt-suggestion", "A", "B", "C")
+
+
 def test_the_nearest_element_says_if_a_unit_is_translated():
     done = units(
         '<group translate="no"><trans-unit translate="yes"><source>a</source></trans-unit><group>'

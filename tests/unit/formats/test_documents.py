@@ -253,6 +253,20 @@ def test_marked_segments_are_pairs_where_both_sides_have_them(tmp_path, target, 
     assert imported(tmp_path / "m.sdlxliff", source="fr", target="en").pairs == [pair[::-1] for pair in pairs]
 
 
+def test_a_draft_among_the_segments_of_a_unit_costs_only_itself(tmp_path):
+    """Trados tells the state of each segment of a unit behind its target."""
+    states = '<sdl:seg-defs><sdl:seg id="1" conf="Translated"/><sdl:seg id="2" conf="Draft"/></sdl:seg-defs>'
+    sides = (
+        f"<source>One. Two. Three.</source><seg-source>{segments('One.', 'Two.', 'Three.')}</seg-source>"
+        f"<target>{segments('Un.', 'Deux.', 'Trois.')}</target>"
+    )
+    path = tmp_path / "m.sdlxliff"
+    path.write_text(XLIFF.format(f"<trans-unit>{sides}{states}</trans-unit>"), encoding="utf-8")
+    made = imported(path)
+    assert made.pairs == [("One.", "Un."), ("Three.", "Trois.")]
+    assert made.report["skipped"] == {"unfinished (state Draft)": 1}
+
+
 def test_messages_of_a_catalogue(tmp_path):
     path = tmp_path / "m.po"
     path.write_bytes(
