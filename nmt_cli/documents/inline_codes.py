@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.segments import Atom, Kind
@@ -103,4 +104,5 @@ def _as_code(raw: str, text: str, kind: CodeKind, name: str) -> Atom:
 
 def untranslated_atom(atom: Atom) -> Atom:
     """Return a protected atom as a placeholder, or as a tag that encloses nothing if it has no text."""
-    return Atom(atom.raw, default_name(atom.text), Kind.PLACEHOLDER if atom.text.strip() else Kind.STANDALONE)
+    kind = Kind.PLACEHOLDER if atom.text.strip() else Kind.STANDALONE
+    return replace(atom, text=default_name(atom.text), kind=kind)

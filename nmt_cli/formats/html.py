@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from html import escape
 from itertools import pairwise
+from typing import NamedTuple
 
 from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.html_atoms import join_footnote_marks, separate_labels, separate_menu_links
@@ -38,6 +39,7 @@ _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
 _UNTRANSLATED_ELEMENTS = _HIDDEN | {"code", "kbd", "math", "pre", "samp", "svg", "textarea", "var"}
+"""Elements whose content is not translated; their attributes are, unless they are in `_HIDDEN`."""
 _OPTIONAL_END_TAGS = frozenset(
     ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
      "colgroup", "caption", "rt", "rp", "rb", "rtc")
@@ -128,6 +130,17 @@ class Page(Content):
                 yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')
 
 
+class _Untouched(NamedTuple):
+    """An element that is not translated."""
+
+    depth: int
+    start: int
+    """Offset of its start tag in the document."""
+    name: str
+    inner: tuple[Segment, ...]
+    """Attributes of its start tag that are translated all the same."""
+
+
 class _Walk:
     """Collects the segments from the events of a page; keeps the open elements and the atoms of the current text."""
 
@@ -144,9 +157,9 @@ class _Walk:
         as `<p>`; other blocks protect the elements around them from that."""
         self._atoms: list[Atom] = []
         self._start = 0
-        self._untouched: tuple[int, int, str] | None = None
-        """Depth, offset and name of the enclosing element that is not translated; None outside of such elements."""
-        self._within: list[tuple[int, tuple[int, int, str]]] = []
+        self._untouched: _Untouched | None = None
+        """The enclosing element that is not translated; None outside of such elements."""
+        self._within: list[tuple[int, _Untouched]] = []
         """Depth of each open element that is translated though an element around it is not, with the value that
         `_untouched` had for the latter."""
         self._ends: set[str] = set()
@@ -191,16 +204,18 @@ class _Walk:
         self._work.count()
         values = {one.name: one.raw for one in attributes_of(raw) if one.name in _RELEVANT_ATTRIBUTES}
         is_void = name in _VOID or event.kind == "alone"
-        is_untouched = name in _UNTRANSLATED_ELEMENTS or values.get("translate", "").lower() == "no"
-        is_untouched |= "notranslate" in values.get("class", "").split()
-        inner = () if is_untouched else tuple(_attributes(raw, _translatable_attributes(name, values), self._work))
+        is_forbidden = values.get("translate", "").lower() == "no" or "notranslate" in values.get("class", "").split()
+        is_untouched = is_forbidden or name in _UNTRANSLATED_ELEMENTS
+        inner: tuple[Segment, ...] = ()
+        if not is_forbidden and name not in _HIDDEN:
+            inner = tuple(_attributes(raw, _translatable_attributes(name, values), self._work))
         if name == "html":
             self.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
             self.roots.append((raw, start))
         if not is_void:
             self._push(event)
         if _is_inline(name) and is_untouched and not is_void:
-            self._untouched = (len(self._open), start, name)
+            self._untouched = _Untouched(len(self._open), start, name, inner)
         elif _is_inline(name):
             kind = Kind.STANDALONE if is_void else Kind.OPEN
             self._add(start, Atom(raw, "" if is_void else name, kind, inner))
@@ -208,7 +223,7 @@ class _Walk:
             self._flush(start)
             self.found += [replace(one, start=start + one.start, end=start + one.end) for one in inner]
             if is_untouched and not is_void:
-                self._untouched = (len(self._open), start, name)
+                self._untouched = _Untouched(len(self._open), start, name, inner)
 
     def _end_others(self, event: Event) -> None:
         """End the open element that this start tag ends without an end tag, such as a paragraph, and all within it."""
@@ -242,7 +257,7 @@ class _Walk:
         if places := self._places.get(event.name):
             self._close(places[-1])
         if self._untouched is not None:
-            is_its_own = self._untouched[2] == event.name
+            is_its_own = self._untouched.name == event.name
             self._leave(event.start + len(raw) * is_its_own)
             if is_its_own or self._untouched is not None:
                 return
@@ -255,7 +270,7 @@ class _Walk:
     def _resume_translation(self, event: Event, raw: str) -> bool:
         """Return whether a tag turns translation on again within an untranslated element, and turn it on if so."""
         assert self._untouched is not None
-        outer = self._untouched[2]
+        outer = self._untouched.name
         if event.kind != "start" or {event.name, outer} & (_UNTRANSLATED_ELEMENTS | _VOID) or _is_inline(outer):
             return False
         if not any(one.name == "translate" and one.raw.lower() in ("yes", "") for one in attributes_of(raw)):
@@ -270,12 +285,12 @@ class _Walk:
         An untranslated element within a sentence becomes one atom.
         """
         while True:
-            if self._untouched is not None and len(self._open) < self._untouched[0]:
-                _, begin, name = self._untouched
-                self._untouched = None
-                if _is_inline(name):
-                    raw = self._text[begin:end]
-                    self._add(begin, Atom(raw, "", Kind.STANDALONE) if name in _HIDDEN else protected(raw))
+            if self._untouched is not None and len(self._open) < self._untouched.depth:
+                left, self._untouched = self._untouched, None
+                if _is_inline(left.name):
+                    raw = self._text[left.start : end]
+                    atom = Atom(raw, "", Kind.STANDALONE) if left.name in _HIDDEN else protected(raw)
+                    self._add(left.start, replace(atom, inner=left.inner))
             elif self._untouched is None and self._within and len(self._open) < self._within[-1][0]:
                 self._flush(end)
                 _, self._untouched = self._within.pop()

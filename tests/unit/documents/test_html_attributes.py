@@ -86,6 +86,23 @@ def test_the_nearest_element_says_if_text_is_translated(before: str, after: str)
     assert page(before, unchanged) == before
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('<textarea placeholder="a" aria-label=b>c</textarea>', '<textarea placeholder="A" aria-label=B>c</textarea>'),
+        ("<pre title=a>b <b title=c>d</b></pre>", "<pre title=A>b <b title=c>d</b></pre>"),
+        ("<code title='a b'>c</code>", "<code title='A B'>c</code>"),
+        ("<p>use <kbd title=a>b <i>c</i></kbd> now", "<p>USE <kbd title=A>b <i>c</i></kbd> NOW"),
+        ("<p>a<svg aria-label=b></svg>", "<p>A<svg aria-label=B></svg>"),
+        ("<p>a<code title=b translate=no>c</code>", "<p>A<code title=b translate=no>c</code>"),
+        ("<style title=a>b</style><p>c", "<style title=a>b</style><p>C"),
+    ],
+)
+def test_attributes_are_translated_where_the_content_of_their_element_stays(before: str, after: str):
+    assert page(before) == after
+    assert page(before, unchanged) == before
+
+
 @pytest.mark.parametrize("sign", ["|", "/", "&gt;", "·", ",", "-", "<b>|</b>", "::", ""])
 def test_links_that_a_sign_parts_keep_their_own_words(sign: str):
     before = f"<p>[<a href=1>the red car</a>{sign}<i><a href=2>the house</a></i>]</p>"
