@@ -149,6 +149,7 @@ def _translate_in_place(
     With `overwrite`, segments that have a translation are translated again.
     """
     document, segments = content.document, []
+    content.source_lang = source_lang
     num_unfinished = 0
     for segment in content.segments():
         if segment.state is State.EXCLUDED:
@@ -215,7 +216,13 @@ def _unreadable_notes(unreadable_parts: Sequence[UnreadablePart]) -> list[str]:
 
 
 def translate_page(
-    text: str, translate: Translate, split: Splitter, *, target_lang: str | None, work: Work | None = None
+    text: str,
+    translate: Translate,
+    split: Splitter,
+    *,
+    target_lang: str | None,
+    source_lang: str = "",
+    work: Work | None = None,
 ) -> str:
     """Return an HTML page with its text translated and all else as it was; the encoding that it declares is ignored.
 
@@ -225,7 +232,7 @@ def translate_page(
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
     page = Page(EncodedText("q", text, "utf-8"), work)
-    return _translate_in_place(page, translate, split, target_lang=target_lang)[0]
+    return _translate_in_place(page, translate, split, target_lang=target_lang, source_lang=source_lang)[0]
 
 
 def translate_paragraphs(

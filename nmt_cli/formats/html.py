@@ -16,8 +16,9 @@ from typing import NamedTuple
 from nmt_cli.formats.encoded_text import EncodedText
 from nmt_cli.formats.html_atoms import join_footnote_marks, separate_labels, separate_menu_links
 from nmt_cli.formats.html_events import Event, events_of
+from nmt_cli.formats.languages import conflicting_language
 from nmt_cli.formats.references import attributes_of, escape_markup, parse_references, protected
-from nmt_cli.formats.segments import Atom, CodeSyntax, Content, Edit, Kind, Segment
+from nmt_cli.formats.segments import Atom, CodeSyntax, Content, Edit, Kind, Segment, UnreadablePart
 from nmt_cli.formats.work import SEGMENT_PARTS, Work
 from nmt_cli.formats.xml import XML_ENCODING
 
@@ -111,10 +112,12 @@ class Page(Content):
         Raises:
             InputError: the page ends within a tag or with elements open, or is nested beyond reason.
         """
-        walk = _Walk(self.document, self.work)
+        walk = _Walk(self.document, self.work, self.source_lang)
         walk.collect(events_of(self.document, self.work))
         self.languages += walk.languages
         self._roots = walk.roots
+        problem = f"declares another language than {self.source_lang}"
+        self.unreadable_parts += [UnreadablePart(self.line_at(place), problem) for place in walk.foreign]
         for segment in walk.found:
             yield replace(segment, line=self.line_at(segment.start))
 
@@ -139,16 +142,20 @@ class _Untouched(NamedTuple):
     name: str
     inner: tuple[Segment, ...]
     """Attributes of its start tag that are translated all the same."""
+    is_foreign: bool
+    """True if nothing but its language forbids to translate it."""
 
 
 class _Walk:
     """Collects the segments from the events of a page; keeps the open elements and the atoms of the current text."""
 
-    def __init__(self, document: EncodedText, work: Work) -> None:
+    def __init__(self, document: EncodedText, work: Work, source_lang: str) -> None:
         self.found: list[Segment] = []
+        self.foreign: list[int] = []
+        """Offsets of the elements that are not translated because they declare another language."""
         self.languages: list[str] = []
         self.roots: list[tuple[str, int]] = []
-        self._document, self._text, self._work = document, document.text, work
+        self._document, self._text, self._work, self._source_lang = document, document.text, work, source_lang
         self._open: list[tuple[str, int]] = []
         self._places: dict[str, list[int]] = {}
         """By the name of an element, its indices in `_open`, the list of the open elements."""
@@ -206,6 +213,10 @@ class _Walk:
         is_void = name in _VOID or event.kind == "alone"
         is_forbidden = values.get("translate", "").lower() == "no" or "notranslate" in values.get("class", "").split()
         is_untouched = is_forbidden or name in _UNTRANSLATED_ELEMENTS
+        is_foreign = not is_untouched and name not in ("html", "body") and self._is_in_source_lang(values) is False
+        if is_foreign:
+            is_forbidden = is_untouched = True
+            self.foreign.append(start)
         inner: tuple[Segment, ...] = ()
         if not is_forbidden and name not in _HIDDEN:
             inner = tuple(_attributes(raw, _translatable_attributes(name, values), self._work))
@@ -215,7 +226,7 @@ class _Walk:
         if not is_void:
             self._push(event)
         if _is_inline(name) and is_untouched and not is_void:
-            self._untouched = _Untouched(len(self._open), start, name, inner)
+            self._untouched = _Untouched(len(self._open), start, name, inner, is_foreign)
         elif _is_inline(name):
             kind = Kind.STANDALONE if is_void else Kind.OPEN
             self._add(start, Atom(raw, "" if is_void else name, kind, inner))
@@ -223,7 +234,14 @@ class _Walk:
             self._flush(start)
             self.found += [replace(one, start=start + one.start, end=start + one.end) for one in inner]
             if is_untouched and not is_void:
-                self._untouched = _Untouched(len(self._open), start, name, inner)
+                self._untouched = _Untouched(len(self._open), start, name, inner, is_foreign)
+
+    def _is_in_source_lang(self, values: Mapping[str, str]) -> bool | None:
+        """Return whether an element with these attributes declares the source language; None if that is not known."""
+        declared = values.get("lang") or values.get("xml:lang", "")
+        if not self._source_lang or not declared.strip():
+            return None
+        return conflicting_language([declared], self._source_lang) is None
 
     def _end_others(self, event: Event) -> None:
         """End the open element that this start tag ends without an end tag, such as a paragraph, and all within it."""
@@ -273,7 +291,8 @@ class _Walk:
         outer = self._untouched.name
         if event.kind != "start" or {event.name, outer} & (_UNTRANSLATED_ELEMENTS | _VOID) or _is_inline(outer):
             return False
-        if not any(one.name == "translate" and one.raw.lower() in ("yes", "") for one in attributes_of(raw)):
+        values = {one.name: one.raw for one in attributes_of(raw)}
+        if not (self._is_in_source_lang(values) if self._untouched.is_foreign else _is_yes(values.get("translate"))):
             return False
         self._within.append((len(self._open) + 1, self._untouched))
         self._untouched = None
@@ -317,6 +336,11 @@ class _Walk:
 def _is_inline(name: str) -> bool:
     """Return whether an element may be within a sentence, as is the `o:p` that Word writes."""
     return name.startswith("o:") or name.rpartition(":")[2] not in _BLOCK_ELEMENTS
+
+
+def _is_yes(translate: str | None) -> bool:
+    """Return whether an element is translated by its attribute `translate`, whose value may be left out."""
+    return translate is not None and translate.lower() in ("yes", "")
 
 
 def _translatable_attributes(name: str, values: Mapping[str, str]) -> frozenset[str]:

@@ -51,6 +51,7 @@ def texts_of(
         InputError: the document has no text in this language, or nothing in it can be read.
     """
     name = content.document.name
+    content.source_lang = language
     for segment in content.segments():
         declared = segment.declared
         is_target = bool(declared.target) and primary_language(declared.target) == primary_language(language)

@@ -182,7 +182,7 @@ class Edit(NamedTuple):
 
 
 class UnreadablePart(NamedTuple):
-    """A part of a document that could not be read and is left as it is."""
+    """A part of a document that is left as it is, because it cannot be read or is in another language."""
 
     line: int
     problem: str
@@ -201,6 +201,8 @@ class Content:
 
     def __init__(self, document: EncodedText, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()
+        self.source_lang = ""
+        """The language of the texts to take; empty if it is not known. It is set before the segments are taken."""
         self.notes: list[str] = []
         """Notes for the user. This list and the two after it are complete when all segments have been taken."""
         self.unreadable_parts: list[UnreadablePart] = []

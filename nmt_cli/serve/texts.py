@@ -198,8 +198,10 @@ def translate_html(
     )
 
     def render_html(text: str, document: OpenDocument, translate: Translate) -> str:
-        split, target = direction.split, direction.target
-        return translate_page(text, translate, split, target_lang=target, work=document.work)
+        source, target = direction.source, direction.target
+        return translate_page(
+            text, translate, direction.split, target_lang=target, source_lang=source, work=document.work
+        )
 
     def render_rank(text: str, rank: int) -> str:
         with documents.open_document(cancellation) as document:

@@ -103,6 +103,38 @@ def test_attributes_are_translated_where_the_content_of_their_element_stays(befo
     assert page(before, unchanged) == before
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("<html lang=fr><body lang=de><p>a", "<html lang=fr><body lang=de><p>A", ""),
+        (
+            "<p>a<p lang=fr title=b>c\n<p>d<p xml:lang='fr-CA'>e",
+            "<p>A<p lang=fr title=b>c\n<p>D<p xml:lang='fr-CA'>e",
+            "1 and 1 other",
+        ),
+        ("<p lang=EN-gb>a<p lang=eng>b<p lang=''>c", "<p lang=EN-gb>A<p lang=eng>B<p lang=''>C", ""),
+        ("<p>see <i lang=la>a <b lang=en>b</b></i> now", "<p>SEE <i lang=la>a <b lang=en>b</b></i> NOW", "1"),
+        (
+            "<div lang=fr>a<p lang=en title=b>c<p translate=yes>d</div>e",
+            "<div lang=fr>a<p lang=en title=B>C<p translate=yes>d</div>E",
+            "1",
+        ),
+        ("<div lang=fr translate=no>a<p lang=en>b</div>", "<div lang=fr translate=no>a<p lang=en>b</div>", ""),
+        (
+            "<div lang=fr>\n<p lang=en>a<b lang=de>b</b></div>",
+            "<div lang=fr>\n<p lang=en>A<b lang=de>b</b></div>",
+            "1 and 1 other",
+        ),
+        ("<p>a<img lang=fr alt=b>", "<p>A<img lang=fr alt=b>", "1"),
+    ],
+)
+def test_text_in_another_language_than_the_source_stays_and_is_counted(before: str, after: str, lines: str):
+    done = translate_document("a.html", before.encode(), upper, SPLIT, target_lang=None, source_lang="en-US")
+    assert done.content.decode() == after
+    note = f"line {lines}, left as it is: declares another language than en-US"
+    assert done.counts.notes == [note] * bool(lines)
+
+
 @pytest.mark.parametrize("sign", ["|", "/", "&gt;", "·", ",", "-", "<b>|</b>", "::", ""])
 def test_links_that_a_sign_parts_keep_their_own_words(sign: str):
     before = f"<p>[<a href=1>the red car</a>{sign}<i><a href=2>the house</a></i>]</p>"

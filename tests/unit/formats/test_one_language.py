@@ -52,6 +52,7 @@ def lines(path: Path, lang: str = "en", **settings: str | None) -> list[str]:
         ("a.tmx", TMX, "en", ["a dog"]),
         ("a.tmx", TMX, "fr", ["un chien", "c"]),
         ("a.html", PAGE, "en", ["a red dog", "b", "C d", "E"]),
+        ("a.html", "<p>a dog</p><p lang=fr>un chien</p>", "en", ["a dog"]),
         ("a.srt", "1\n00:01,000 --> 00:02,000\na <i>dog</i>\nb\n", "en", ["a dog b"]),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na &amp; b\n", "en", ["a & b"]),
         ("a.vtt", ROLLING, "en", ["a dog", "is here"]),
