@@ -138,7 +138,8 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
         needs_utf8_declaration = note is not None and own == "utf-8"
     else:
         if note is not None or declared is None:
-            note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}; the output is in UTF-8"
+            found_by = "" if data.isascii() else "is not valid UTF-8; it "  # the bytes of ISO-2022 are ASCII
+            note = f"{note or f'{found_by}is read as {facts.encoding}'}; the output is in UTF-8"
         elif found.text.encode(own, "replace") != data:
             note = _NOT_REENCODABLE.format(declared)
         needs_utf8_declaration = note is not None

@@ -1,6 +1,7 @@
 """Find the encoding and the line ends of a text, and read its lines.
 
-UTF-8, UTF-16 and UTF-32 are recognised with certainty; for the legacy encodings there is `legacy_encodings.py`.
+UTF-8, UTF-16, UTF-32 and ISO-2022 are recognised with certainty. The legacy encodings are in
+`legacy_encodings.py`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
 _SUPERSETS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
 """By Python's name of an encoding, the larger one that browsers use for texts declared in it (WHATWG standard)."""
+_ISO_2022_ESCAPE = re.compile(rb"\x1b(?:\$[@B]|\(J|(\$\)C))")
+"""Escape sequence that begins Japanese letters or, in its group, Korean ones, in a text of ASCII bytes."""
 _NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 
@@ -56,7 +59,8 @@ def detect_encoding(
 ) -> TextFacts:
     """Return the encoding and the line ends of a text.
 
-    The encoding is the one asked for, else Unicode if the bytes show it, else the declared one, else a likely one.
+    The encoding is the one asked for, else Unicode or ISO-2022 if the bytes show it, else the declared one, else a
+    likely one.
 
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.
@@ -68,6 +72,8 @@ def detect_encoding(
         return _asked(input_file, asked)
     if marked is not None:
         return _count_line_ends(input_file, marked, marked, has_mark=not has_no_mark)
+    if (escaped := _escaped_encoding(input_file)) is not None:
+        return _count_line_ends(input_file, *escaped)
     has_mark = head.startswith(codecs.BOM_UTF8)
     if not _is_valid(input_file, "utf-8"):
         num_valid, sample = _invalid_lines(input_file)
@@ -96,6 +102,18 @@ def _is_valid(input_file: Input, codec: str, *, has_controls: bool = True) -> bo
     except UnicodeError:
         return False
     return True
+
+
+def _escaped_encoding(input_file: Input) -> tuple[str, str] | None:
+    """Return name and codec of the ISO-2022 encoding that escape sequences show in a text of ASCII bytes, or None."""
+    rest = b""
+    for chunk in input_file.chunks():
+        if not chunk.isascii():
+            return None
+        if escape := _ISO_2022_ESCAPE.search(rest + chunk):
+            return ("ISO-2022-KR", "iso2022_kr") if escape[1] else ("ISO-2022-JP", "iso2022_jp_ext")
+        rest = chunk[-3:]
+    return None
 
 
 def is_plainly_utf8(input_file: Input) -> bool:

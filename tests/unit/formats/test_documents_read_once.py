@@ -128,6 +128,15 @@ def test_a_document_in_unicode_keeps_its_encoding(name, codec):
     assert done.counts.notes == []
 
 
+@pytest.mark.parametrize("charset", ["<meta charset=iso-2022-jp>", ""])
+def test_a_page_in_iso_2022_is_read_so_and_keeps_it_if_it_declares_it(charset):
+    page = f"{charset}<p>a red car</p><p>3台の車</p>"
+    done = translated(page.encode("iso2022_jp"), "a.html")
+    encoding, notes = ("iso2022_jp", []) if charset else ("utf-8", ["is read as ISO-2022-JP; the output is in UTF-8"])
+    assert done.content.decode(encoding) == page.replace("a red car", "A RED CAR")
+    assert done.counts.notes == notes
+
+
 def test_an_import_tells_of_an_encoding_that_is_not_the_declared_one(tmp_path, capsys):
     path = tmp_path / "m.xlf"
     path.write_bytes(xliff(UNIT.format(1, "a café", "<target>é</target>"), declared="windows-1251").encode())

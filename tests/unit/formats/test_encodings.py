@@ -28,6 +28,7 @@ CASES = [
     *(("cp1252", language) for language in ("fr", "de", "es")),
     ("latin-1", "de"), ("latin-1", "es"), ("gb18030", "zh"), ("gbk", "zh"), ("big5", "zh"), ("shift_jis", "ja"),
     ("euc_jp", "ja"), ("cp949", "ko"), ("cp1251", "ru"), ("koi8_r", "ru"), ("cp1250", "pl"), ("cp1253", "el"),
+    ("iso2022_jp", "ja"), ("iso2022_kr", "ko"),
 ]  # fmt: skip
 BIG5 = ["我們明天去北京。", "你好，世界！", "這是一隻紅色的貓。", "他不在這裡。"]
 
