@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, dropwhile, islice
+from itertools import chain, dropwhile, islice, permutations
 
 from nmt_cli.formats.languages import (
     AMBIGUOUS_CODES,
@@ -14,6 +14,7 @@ from nmt_cli.formats.languages import (
     headers_naming,
     is_language_name,
     language_in,
+    language_scores,
     order_of,
 )
 from nmt_cli.formats.members import Settings
@@ -23,6 +24,8 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import ALIASES, primary_language
 
 SAMPLE_ROWS = 2_000
+_MAX_TITLE_ROWS = 10
+_MAX_COMPARED_COLUMNS = 20
 
 
 class NonTextCell(str):
@@ -91,8 +94,7 @@ def rows_as_pairs(
     Raises:
         InputError: it is not certain which columns are meant; the message has the commands that settle it.
     """
-    rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)  # so the header comes first
-    sample = list(islice(rows, SAMPLE_ROWS))
+    sample, rows = _begin_table(rows, settings.languages, report)
     columns = choose_columns(
         [cells for _, cells in sample], name, settings.languages, settings.columns, is_grid=is_grid
     )
@@ -105,7 +107,7 @@ def rows_as_pairs(
         report.inputs[-1]["header"] = [cell.strip() for cell in sample[0][1]]
     report.inputs[-1]["columns_by"] = columns.reason
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
-    body = islice(chain(sample, rows), int(columns.has_header), None)
+    body = islice(rows, int(columns.has_header), None)
     width = columns.width if not is_grid and needed > 1 else 0
     for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
         if len(cells) < 2 and not any(cells):
@@ -126,6 +128,25 @@ def rows_as_pairs(
                 report.skip(f"unfinished ({state})", f"{name}:{place}")
             else:
                 yield from _pair(place, cells[source], cells[target], name, report)
+
+
+def _begin_table(
+    rows: Iterable[tuple[str | int, list[str]]], languages: Languages, report: ImportReport
+) -> tuple[list[tuple[str | int, list[str]]], Iterator[tuple[str | int, list[str]]]]:
+    """Return the first rows of a table, and an iterator over all its rows; the first row is the header, if any.
+
+    Rows with a single cell above a header, such as the title of the table, are counted and left out.
+    """
+    rows = dropwhile(lambda row: not any(map(str.strip, row[1])), rows)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    num_filled = [sum(bool(cell.strip()) for cell in cells) for _, cells in sample[: _MAX_TITLE_ROWS + 1]]
+    begin = next((place for place, number in enumerate(num_filled) if number > 1), 0)
+    below = [cells for _, cells in sample[begin:]]
+    if begin and is_header(_without_repeated_cells(below), languages, below[1:]):
+        for _ in filter(None, num_filled[:begin]):
+            report.count_note("rows above the header")
+        sample = sample[begin:]
+    return sample, chain(sample, rows)
 
 
 def unfinished_state(fields: Iterable[tuple[str, object]]) -> str | None:
@@ -156,11 +177,10 @@ def rows_as_texts(
     Raises:
         InputError: it is not certain which column is meant; the message has the commands that settle it.
     """
-    rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)
-    sample = list(islice(rows, SAMPLE_ROWS))
+    sample, rows = _begin_table(rows, Languages(language, language), report)
     column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
     report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}
-    body = islice(chain(sample, rows), int(has_header), None)
+    body = islice(rows, int(has_header), None)
     width = 0 if is_grid or width < 2 else width
     for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
         if is_cut:
@@ -294,7 +314,8 @@ def choose_columns(
         )
     texts = [column for column in range(width) if column != attribution and _is_text(body, column)]
     if len(texts) != 2:
-        raise InputError(_ambiguity(name, filled[0], _rank_columns(body, texts if len(texts) > 2 else range(width))))
+        likely = texts if len(texts) > 2 else list(range(width))
+        raise InputError(_ambiguity(name, filled[0], likely, _rank_pairs(body, likely, languages)))
     first, second = texts
     order = order_of((row[first] for row in body if len(row) > second), _column_cells(body, second), languages)
     if not order.is_certain:
@@ -359,6 +380,13 @@ def _rank_columns(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int
 
     ordered = sorted(columns, key=num_words, reverse=True)
     return [*sorted(ordered[:2]), *ordered[2:]]
+
+
+def _rank_pairs(rows: Sequence[list[str]], columns: list[int], languages: Languages) -> list[tuple[int, int]]:
+    """Return the pairs of columns as indices, source first: those first whose words are most of the two languages."""
+    ranked = _rank_columns(rows, columns)[:_MAX_COMPARED_COLUMNS]
+    scores = {column: language_scores(_column_cells(rows, column), languages) for column in ranked}
+    return sorted(permutations(ranked, 2), key=lambda pair: -(scores[pair[0]][0] + scores[pair[1]][1]))
 
 
 def _names_side(cell: str) -> bool:
@@ -456,11 +484,10 @@ def _asked_column(part: str, header: list[str] | None, width: int, name: str, as
     return int(part) - 1
 
 
-def _ambiguity(name: str, row: list[str], columns: list[int]) -> str:
-    shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in sorted(columns) if c < len(row))
-    first, second, *others = (column + 1 for column in columns)
-    other = f"{first},{others[0]}" if others else f"{second},{first}"
+def _ambiguity(name: str, row: list[str], columns: list[int], pairs: list[tuple[int, int]]) -> str:
+    shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in columns if c < len(row))
+    tries = "; or ".join(f"--columns {source + 1},{target + 1}" for source, target in pairs[:2])
     return (
         f"{name}: cannot tell which two columns are meant ({shown}). Run the same command again with one of these, "
-        f"source first: --columns {first},{second}; or --columns {other}"
+        f"source first: {tries}"
     )

@@ -157,16 +157,22 @@ class Order(NamedTuple):
 
 def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
     """Return the order of two texts by their words or letters; without evidence, they are not swapped."""
-    # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
-    texts = [[normalize("NFC", text) for text in islice(side, _NUM_SAMPLED_TEXTS)] for side in (first, second)]
     source, target = map(primary_language, languages)
     if source == target:
         return Order(False, True)
-    straight = _evidence(texts[0], source, target) + _evidence(texts[1], target, source)
-    swapped = _evidence(texts[1], source, target) + _evidence(texts[0], target, source)
+    scores = [language_scores(side, languages) for side in (first, second)]
+    straight, swapped = scores[0][0] + scores[1][1], scores[1][0] + scores[0][1]
     if swapped <= 1.5 * straight or swapped < 2:
         return Order(False, True)
     return Order(True, swapped >= 4 * straight and swapped >= 6)
+
+
+def language_scores(texts: Iterable[str], languages: Languages) -> tuple[float, float]:
+    """Return the evidence that texts are in the source language and in the target language: two scores, 0 or more."""
+    # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
+    sample = [normalize("NFC", text) for text in islice(texts, _NUM_SAMPLED_TEXTS)]
+    source, target = map(primary_language, languages)
+    return _evidence(sample, source, target), _evidence(sample, target, source)
 
 
 def _evidence(texts: Sequence[str], language: str, other: str) -> float:

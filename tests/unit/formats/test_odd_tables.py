@@ -146,6 +146,24 @@ def test_the_columns_that_are_offered_look_like_sentences(tmp_path):
         imported(tmp_path / "t.tsv")
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "offered"), [("en", "fr", "1,3"), ("fr", "de", "3,2"), ("de", "en", "2,1")]
+)
+def test_the_columns_whose_words_are_of_the_two_languages_are_offered_first(tmp_path, source, target, offered):
+    rows = "Hello\tHallo\tBonjour\nThe car is here\tDas rote Auto ist da\tLa voiture rouge est ici\n"
+    (tmp_path / "t.tsv").write_text(rows)
+    with pytest.raises(InputError, match=rf"source first: --columns {offered}; or "):
+        imported(tmp_path / "t.tsv", source=source, target=target)
+
+
+@pytest.mark.parametrize("title", ["Glossary 2024\t\t\n", "Glossary\n\nof 2024\n\n"])
+def test_a_title_above_the_header_is_no_pair_and_hides_no_header(tmp_path, title):
+    (tmp_path / "t.tsv").write_text(f"{title}No\tEnglish\tFrench\n1\tHello\tBonjour\n2\tBye\tAdieu\n")
+    made = imported(tmp_path / "t.tsv")
+    assert made.pairs == [("Hello", "Bonjour"), ("Bye", "Adieu")]
+    assert made.report["notes"] == {"rows above the header": title.count("Glossary") + title.count("of")}
+
+
 def test_cells_that_are_no_text_are_counted(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
