@@ -34,6 +34,8 @@ class NonTextCell(str):
     __slots__ = ()
 
 
+_NO_VALUES = frozenset((r"\N", "#N/A", "#VALUE!", "#REF!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!"))
+"""Cells of tables whose cells have no types, that stand for a missing value: NULL of a database, errors of formulas."""
 _SIDES = (
     {"source", "src", "original", "quelltext", "ausgangstext", "texte source", "origen", "исходный текст"},
     {"target", "tgt", "trg", "translation", "translated", "zieltext", "übersetzung", "texte cible", "cible",
@@ -94,7 +96,7 @@ def rows_as_pairs(
     Raises:
         InputError: it is not certain which columns are meant; the message has the commands that settle it.
     """
-    sample, rows = _begin_table(rows, settings.languages, report)
+    sample, rows = _begin_table(rows if is_grid else _empty_missing_values(rows), settings.languages, report)
     columns = choose_columns(
         [cells for _, cells in sample], name, settings.languages, settings.columns, is_grid=is_grid
     )
@@ -128,6 +130,13 @@ def rows_as_pairs(
                 report.skip(f"unfinished ({state})", f"{name}:{place}")
             else:
                 yield from _pair(place, cells[source], cells[target], name, report)
+
+
+def _empty_missing_values(
+    rows: Iterable[tuple[str | int, list[str]]],
+) -> Iterator[tuple[str | int, list[str]]]:
+    """Yield the rows with empty cells in place of missing values, as a spreadsheet is read, which marks its errors."""
+    return ((place, ["" if cell.strip() in _NO_VALUES else cell for cell in cells]) for place, cells in rows)
 
 
 def _begin_table(
@@ -177,6 +186,7 @@ def rows_as_texts(
     Raises:
         InputError: it is not certain which column is meant; the message has the commands that settle it.
     """
+    rows = rows if is_grid else _empty_missing_values(rows)
     sample, rows = _begin_table(rows, Languages(language, language), report)
     column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
     report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}

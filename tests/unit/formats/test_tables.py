@@ -112,6 +112,14 @@ def test_columns_in_doubt_are_refused_with_the_options_that_settle_it(tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["t.tsv"]
 
 
+@pytest.mark.parametrize("value", ["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", r"\N", " #N/A "])
+def test_a_cell_that_stands_for_a_missing_value_is_empty(tmp_path, value):
+    (tmp_path / "t.csv").write_text(f"en,fr\na,b\nc,{value}\n{value},d\n#1!,{value[1:]}x\n")
+    made = imported(tmp_path / "t.csv")
+    assert [source for source, _ in made.pairs] == ["a", "#1!"]
+    assert made.report["skipped"] == {"empty target": 1, "empty source": 1}
+
+
 def test_quotes_of_speech_are_text_and_quotes_of_a_spreadsheet_are_not(tmp_path):
     spoken = [('"Stop!"', "« Stop ! »"), ('"Hi," he said.', 'Il a dit "salut"'), ('a "b"', '"c" d')]
     assert imported(tsv(tmp_path, spoken)).pairs == spoken
