@@ -20,6 +20,8 @@ FORMATS = {
 ONE_SIDE_FORMATS = ("text", "SRT", "VTT")
 """Formats in which a file holds one of the two languages."""
 _ENDINGS = (".tsv", ".tab", ".csv", ".tmx", ".xlf", ".xliff", ".po", ".jsonl")
+_MAX_ODD_SHARE = 0.01
+"""Largest share of zero bytes and of bytes that are not valid UTF-8 with which a file with zero bytes is text."""
 _NESTED_ARCHIVE = "is an archive in a compressed file; decompress it first, then give what is in it"
 
 
@@ -119,8 +121,13 @@ def _recognise_text(input_file: Input, settings: Settings) -> RecognisedInput:
         )
     if not text.strip("\ufeff"):
         raise InputError(f"{input_file.name}: is empty")
-    if "\0" in text and kind == "text":
-        raise InputError(f"{input_file.name}: holds zero bytes and is not text in any format that is known here")
+    num_odd = text.count("\0") + text.count("\ufffd")
+    if kind == "text" and "\0" in text and num_odd > _MAX_ODD_SHARE * len(text):
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(
+            f"{input_file.name}:{line}: holds zero bytes and is not text in any format that is known here; if each of "
+            "its lines is a sentence, give --format text"
+        )
     return RecognisedInput(input_file, kind)
 
 

@@ -84,7 +84,7 @@ class ImportReport:
 def clean_pairs(
     found: Iterable[ImportedPair], name: str, report: ImportReport, *, is_single: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs that have text on both sides, and count the others as skipped.
+    """Yield the pairs that have text on both sides and no zero byte, and count the others as skipped.
 
     Each side becomes one line: line ends around it are removed, and each one within becomes a space. With `is_single`,
     both sides are the same text, and the report does not tell them apart.
@@ -100,6 +100,9 @@ def clean_pairs(
             continue
         if not _is_encodable(source) or not _is_encodable(target):
             report.skip("not valid in its encoding", f"{name}:{place}")
+            continue
+        if "\0" in source or "\0" in target:
+            report.skip("a zero byte, which is no text", f"{name}:{place}")
             continue
         if _LINE_END.search(source) or _LINE_END.search(target):
             source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)

@@ -241,7 +241,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
             ("a.json.gz",),
             "a.json.gz: is JSON, of which each line must hold one object. For example `jq -c '.[]' a.json",
         ),
-        (("noise",), "noise: holds zero bytes and is not text in any format that is known here"),
+        (("noise",), "noise:1: holds zero bytes and is not text in any format that is known here; if"),
         (("t.tsv", "--format", "xml"), "--format xml: must be one of text, tsv, csv"),
         (("t.tsv", "--encoding", "utf-88"), "--encoding utf-88: is not known; examples are UTF-8, cp1252"),
         *(

@@ -95,6 +95,22 @@ def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
     assert made.report["skipped_places"]["not valid in its encoding"][0].endswith("a.en:8")
 
 
+@pytest.mark.parametrize("table", [True, False])
+def test_a_zero_byte_costs_its_line(tmp_path, table):
+    lines = [f"The line {number}" for number in range(99)]
+    english, french = [*lines, "Where \0 is it?", "The end"], [*lines, "Où est-ce ?", "Fin"]
+    if table:
+        paths = [tmp_path / "t.tsv"]
+        paths[0].write_text("".join(f"{one}\t{other}\n" for one, other in zip(english, french, strict=True)))
+    else:
+        paths = [tmp_path / "a.en", tmp_path / "a.fr"]
+        for path, text in zip(paths, (english, french), strict=True):
+            path.write_text("\n".join(text))
+    made = imported(*paths)
+    assert made.pairs == [*zip(lines, lines, strict=True), ("The end", "Fin")]
+    assert made.report["skipped_places"] == {"a zero byte, which is no text": [f"{paths[0]}:100"]}
+
+
 @pytest.mark.parametrize("declared", ["ISO-8859-1", "windows-1252", "KOI8-R", "UTF-8"])
 def test_a_stray_byte_does_not_let_utf_8_be_what_it_declares(tmp_path, capsys, declared):
     header = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={declared}\\n"\n\n'.encode()
