@@ -247,7 +247,7 @@ def _invalid_lines(input_file: Input) -> tuple[int, bytes]:
 
 
 def read_lines(input_file: Input, facts: TextFacts, *, universal: bool | None = None) -> Iterator[str]:
-    """Yield the lines of a text with their line ends.
+    """Yield the lines of a text with their line ends, without the mark of DOS (Ctrl-Z) at the end of a file.
 
     A lone CR ends a line if `universal` is true, or if it is None and most lines end in CR.
 
@@ -268,7 +268,8 @@ def read_lines(input_file: Input, facts: TextFacts, *, universal: bool | None = 
                     raise InputError(
                         f"{input_file.name}:{number}: the line is longer than {MAX_LINE_CHARACTERS:,} characters"
                     )
-                yield line
+                if line := line.rstrip("\x1a"):  # only the last line can end so: DOS marks the end of a file
+                    yield line
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{input_file.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); fix the line, or "

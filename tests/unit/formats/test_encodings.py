@@ -95,6 +95,15 @@ def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
     assert made.report["skipped_places"]["not valid in its encoding"][0].endswith("a.en:8")
 
 
+@pytest.mark.parametrize("end", ["\n\x1a", "\x1a", "\r\n\x1a\x1a"])
+def test_the_mark_of_dos_at_the_end_of_a_file_is_no_text(tmp_path, end):
+    (tmp_path / "t.tsv").write_text(f"Hello\tBonjour\nSee you\tÀ bientôt{end}", newline="")
+    (tmp_path / "a.en").write_text(f"Hello\nSee you{end}", newline="")
+    (tmp_path / "a.fr").write_text("Bonjour\nÀ bientôt\n")
+    pairs = [("Hello", "Bonjour"), ("See you", "À bientôt")]
+    assert imported(tmp_path / "t.tsv").pairs == imported(tmp_path / "a.en", tmp_path / "a.fr").pairs == pairs
+
+
 @pytest.mark.parametrize("table", [True, False])
 def test_a_zero_byte_costs_its_line(tmp_path, table):
     lines = [f"The line {number}" for number in range(99)]
