@@ -213,7 +213,7 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
             **({"ignored": list(job.ignored)} if job.ignored else {}),
         }
     )
-    input_file, num_before = job.inputs[0][0], report.pairs
+    input_file, num_before, skipped_before = job.inputs[0][0], report.pairs, dict(report.skipped)
     try:
         found = _read_texts(job, settings, report) if settings.is_single else _read_pairs(job, settings, report)
         found = found if job.format == "text" else _unescape_references(found, report)
@@ -222,9 +222,11 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
         if job.format != "XLSX" or not (advice := advice_on_formulas(input_file, settings.sheet)):
             raise
         raise InputError(f"{error}. {advice[0].upper()}{advice[1:]}") from None
-    is_lost = job.format == "XLSX" and report.pairs == num_before
-    if is_lost and (advice := advice_on_formulas(input_file, settings.sheet)):
-        raise InputError(f"{input_file.name}: no pair was found; {advice}")
+    is_short = job.format == "XLSX" and (report.pairs == num_before or report.skipped != skipped_before)
+    if is_short and (advice := advice_on_formulas(input_file, settings.sheet)):
+        if report.pairs == num_before:
+            raise InputError(f"{input_file.name}: no pair was found; {advice}")
+        warn(f"{input_file.name}: {advice}")
 
 
 def _unescape_references(found: Iterable[ImportedPair], report: ImportReport) -> Iterator[ImportedPair]:

@@ -7,10 +7,11 @@ import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from nmt_cli.formats.columns import NonTextCell
-from nmt_cli.formats.opening import Input, check_no_declarations
+from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
 from nmt_cli.system.errors import InputError
 
 _NUM_SURVEYED = 50
@@ -34,6 +35,10 @@ def read_xlsx(input_file: Input, sheet: str | None, num_columns: int = 2) -> Ite
 
 def advice_on_formulas(input_file: Input, sheet: str | None) -> str:
     """Return the advice for a formula without a saved result in the sheet, or in any; empty if there is none."""
+    with zip_archive(input_file) as archive:
+        sheets = [replace(input_file, member=name) for name in archive.namelist() if name.startswith("xl/worksheets/")]
+    if not any(b"<f" in chunk for one in sheets for chunk in one.chunks()):  # openpyxl is much slower
+        return ""
     with _workbook(input_file) as results, _workbook(input_file, data_only=False) as formulas:
         for one, other in zip(results.worksheets, formulas.worksheets, strict=True):
             if sheet not in (None, one.title):

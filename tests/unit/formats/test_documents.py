@@ -455,6 +455,15 @@ def test_formulas_without_saved_results_are_named(tmp_path, header, settings):
         assert len(imported(path, **settings).pairs) == 7
 
 
+@pytest.mark.parametrize(("cell", "is_told"), [("=UPPER(B2)", True), ("", False)])
+def test_formulas_without_saved_results_are_named_if_they_cost_a_pair(tmp_path, capsys, cell, is_told):
+    path = workbook(tmp_path / "t.xlsx", One=[("en", "fr"), ("a", "b"), ("c", cell)])
+    made = imported(path)
+    assert (made.pairs, made.report["skipped"]) == ([("a", "b")], {"empty target": 1})
+    hint = "t.xlsx: the cell One!B3 and perhaps others hold formulas without saved results; open the file in"
+    assert (hint in capsys.readouterr().err) is is_told
+
+
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
 def test_a_compressed_spreadsheet_is_read(tmp_path, ending):
     path = workbook(tmp_path / "t.xlsx", One=[("en", "fr"), ("a", "b")])
