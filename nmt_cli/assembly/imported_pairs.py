@@ -210,7 +210,7 @@ def imported_files(files: Sequence[str], prefix: str, languages: tuple[str, str]
 def _log_report(report: ImportReport, made: ImportedFiles) -> None:
     """Log the recognised columns and sides, the skipped pairs, and the files written."""
     for seen in report.inputs:
-        name = " and ".join(seen["files"])
+        name = " and ".join(seen["members"] if len(seen["members"]) > 1 else seen["files"])
         if len(seen.get("columns", ())) == 1:
             log(f"{name}: text in column {seen['columns'][0]}")
         elif "columns" in seen:

@@ -88,7 +88,7 @@ def decode_document(input_file: Input, facts: TextFacts) -> EncodedText:
     except UnicodeError as error:
         line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
         raise InputError(
-            f"{input_file.name}:{line}: is not valid {facts.encoding} ({getattr(error, 'reason', error)}); correct the "
+            f"{input_file.name}:{line}: is not valid {facts.encoding} ({getattr(error, 'reason', error)}); fix the "
             "line, or the encoding that is named for this file"
         ) from None
     return EncodedText(input_file.name, text, codec)

@@ -22,7 +22,6 @@ ONE_SIDE_FORMATS = ("text", "SRT", "VTT")
 _ENDINGS = (".tsv", ".tab", ".csv", ".tmx", ".xlf", ".xliff", ".po", ".jsonl")
 _MAX_ODD_SHARE = 0.01
 """Largest share of zero bytes and of bytes that are not valid UTF-8 with which a file with zero bytes is text."""
-_NESTED_ARCHIVE = "is an archive in a compressed file; decompress it first, then give what is in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,10 @@ def recognise_input(container: Input, settings: Settings) -> tuple[list[Recognis
     if inputs[0].member is not None:
         return _chosen_members(container, inputs, settings)
     (input_file,) = inputs
-    if foreign is not None and input_file.compression is not None and foreign.kind.endswith("archive"):
-        raise InputError(f"{input_file.name}: {_NESTED_ARCHIVE}")
+    if foreign is not None and input_file.compression is not None and foreign.kind.endswith((" archive", " data")):
+        raise InputError(
+            f"{input_file.name}: is {foreign.kind} in a compressed file; decompress it first, then give what is in it"
+        )
     if foreign is not None and foreign.kind == "a spreadsheet":
         return [RecognisedInput(input_file, _spreadsheet_format(input_file))], []
     if foreign is not None and not _is_text(foreign.kind):

@@ -93,8 +93,12 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
         try:
             for temporary in temporaries:
                 temporary.touch(exist_ok=False)
-            with name_full_disk(paths[0].parent):
+            try:
                 yield temporaries
+            except OSError:
+                sizes = [temporary.stat().st_size for temporary in temporaries]
+                with name_full_disk(paths[sizes.index(max(sizes))]):  # a limit on sizes stops the largest file
+                    raise
             for temporary in temporaries:
                 sync(temporary)
             for temporary, path in reversed([*zip(temporaries, paths, strict=True)]):

@@ -5,6 +5,7 @@ import errno
 import gzip
 import json
 import os
+import resource
 import shutil
 import tempfile
 import zipfile
@@ -106,6 +107,17 @@ def test_standard_input_is_read_as_a_file_is(here, pack):
     ]
 
 
+def test_a_file_that_may_not_grow_so_large_is_named(here):
+    (here / "table.tsv").write_text(TABLE * 10)
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, most))
+    try:
+        code, _, err = nmt("import", "table.tsv", "-o", "made", *LANGUAGES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, err.splitlines()[-1], names(here)) == (1, "nmt: made.fr: file too large", ["table.tsv"])
+
+
 def test_a_full_disk_of_temporary_files_is_named(here, monkeypatch):
     """Standard input is copied there, while the output may lie on a disk with space."""
 
@@ -160,6 +172,7 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
     code, _, err = nmt("import", "a.zip", "-o", "made", *LANGUAGES)
     assert code == 0, err
     assert "a.zip: corpus.en-fr.en and a.zip: corpus.en-fr.fr: parallel text, UTF-8\n" in err
+    assert "\ncorpus.en-fr.en and corpus.en-fr.fr: source first (chosen by the file names)\n" in err
     assert "not read: README\nnot read: page.html\nnot read: picture.png\nnot read: corpus.en-fr.ids\n" in err
     with zipfile.ZipFile("a.zip", "a") as archive:
         archive.writestr("other.tsv", TABLE)
@@ -229,6 +242,8 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
         (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
         (("deflate64.zip",), "deflate64.zip: is compressed in a way that is not known here"),
+        (("twice.gz",), "twice.gz: is gzip data in a compressed file; decompress it first, then give what is in it"),
+        (("latin.po", "--encoding", "utf-8"), "latin.po:4: is not valid utf-8 (invalid continuation byte); fix the"),
         (("t.tsv", "--format", "xlsx"), "t.tsv: is not a spreadsheet, as --format xlsx says; leave out --format"),
         (("t.tsv", "--format", "ods"), "t.tsv: is not a spreadsheet, as --format ods says; leave out --format"),
         (
@@ -278,6 +293,8 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
     (here / "paper.pdf").write_bytes(b"%PDF-1.7\n")
     (here / "a.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(99))
     (here / "damaged.zip").write_bytes(b"PK\x03\x04" + bytes(99))
+    (here / "twice.gz").write_bytes(gzip.compress(gzip.compress(TABLE.encode())))
+    (here / "latin.po").write_bytes('msgid "a"\nmsgstr "b"\n\nmsgid "café"\nmsgstr "c"\n'.encode("latin-1"))
     (here / "noise").write_bytes(bytes(range(256)) * 99)
     with zipfile.ZipFile(here / "deflate64.zip", "w") as archive:
         archive.writestr("t.tsv", TABLE)
@@ -499,13 +516,6 @@ def test_a_document_that_only_its_name_tells_is_warned_of(here, name, kind, advi
         f"warning: {name}: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, {advice}"
     )
     assert err.splitlines() == ([wanted] if kind else [])
-
-
-def test_a_catalogue_that_is_not_in_the_encoding_given_is_refused_with_its_line(here):
-    (here / "a.po").write_bytes(b'msgid "one"\nmsgstr "un"\n\nmsgid "coffee"\nmsgstr "caf\xe9"\n')
-    code, _, err = nmt("import", "a.po", "--encoding", "utf-8", *LANGUAGES, "-o", "made")
-    assert code == 2
-    assert "nmt: a.po:5: is not valid utf-8 (invalid continuation byte); correct the line, or the encoding" in err
 
 
 @pytest.mark.parametrize(
