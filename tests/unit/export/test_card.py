@@ -7,7 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 from nmt_cli.config.loader import validate
 from nmt_cli.config.yaml_text import parse_yaml
@@ -33,7 +35,7 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
     step.mkdir(parents=True)
     meta = {"format": 1, "nmt": "0.1.0", "step": 1, "tokenizers": {}, "metrics": {}, "shapes": {"a": [2, 3]}}
     (step / "meta.json").write_text(json.dumps(meta))
-    (step / "model.safetensors").write_bytes(b"x" * 100)
+    save_file({"a": torch.zeros(2, 3)}, step / "model.safetensors")
     if reports is not None:
         (directory / "reports").mkdir()
         (directory / "reports/report.json").write_text(json.dumps({"sets": reports}))
