@@ -133,7 +133,9 @@ def _onednn_linear_by_parts(rows_NI: Tensor, weight_OI: Tensor, bias_O: Tensor |
 
 
 def _onednn_linear(rows_NI: Tensor, matrix_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    num_rows, missing = len(rows_NI), -len(rows_NI) % ROW_MULTIPLE
+    num_rows = len(rows_NI)
+    # oneDNN keeps half a megabyte for each shape that it has seen, so there are eight between two powers of two.
+    missing = -num_rows % max(ROW_MULTIPLE, (1 << (num_rows - 1).bit_length()) // 16)
     padded = F.pad(rows_NI, (0, 0, 0, missing)) if missing else rows_NI.contiguous()
     product: Tensor = torch.ops.mkldnn._linear_pointwise(padded, matrix_OI, bias_O, "none", [], "")
     return product[:num_rows]
