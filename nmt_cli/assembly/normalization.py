@@ -1,4 +1,5 @@
-"""The characters, word forms and number formats of a training text, kept with the model to normalize its input."""
+"""Writes the characters, word forms and number formats of a training text into the model directory, and opens the
+`Normalizer` of a model with them."""
 
 from __future__ import annotations
 

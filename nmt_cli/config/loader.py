@@ -141,7 +141,8 @@ def _section(values: Any, names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[list[Any], Config | None]:
-    """Return the problems of an error and those that it hides, and the configuration without the wrong keys, or None.
+    """Return the problems (pydantic's error dicts) of an error and those that it hides, and the configuration without
+    the wrong keys, or None if no valid one is left.
 
     pydantic compares keys with each other only where each is right. So the wrong keys are left out, needed ones get a
     stand-in, and the rest is looked at again. Problems that come from leaving a key out are not reported.

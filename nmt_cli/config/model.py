@@ -41,8 +41,9 @@ class DecoderConfig(Section):
     """Recurrent layers, one above the other. `conditional`: the first one attends. `luong`: the last.
     `bahdanau`: the attention sees the top layer's last state, and its result is the input of the bottom layer."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
-    """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
-    states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
+    """A learned projection of the mean annotation (`mean`), of the backward state at the first word (`backward`, as in
+    the paper) or of the last states (`final`), or zeros (`zero`). `auto`: `final` without attention; `backward` for
+    `bahdanau` over a bidirectional encoder without `reverse_source`; else `mean`."""
     readout: Literal["auto", "maxout", "tanh"] = "auto"
     """Deep output before the softmax; `auto` is maxout for `bahdanau`, tanh for `conditional`. `luong` has its own."""
     readout_size: Units | None = None

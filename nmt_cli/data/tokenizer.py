@@ -203,7 +203,7 @@ class Tokenizer:
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
 
-    def spellings(self) -> list[bytes | None]:
+    def piece_bytes(self) -> list[bytes | None]:
         """Return the bytes that each piece spells, with "▁" for a blank; None for pieces that spell nothing."""
         pieces = self.pieces(range(self.vocab_size))
         is_special = (self._processor.is_control, self._processor.is_unknown)

@@ -165,7 +165,10 @@ class _Model:
         return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
 
     def datasets(self) -> list[str]:
-        """Return the names, without file endings, of the training corpora, or of the texts given to `nmt improve`."""
+        """Return the name of each training corpus: the stem that its two files share, else both file names.
+
+        For a model made by `nmt improve` they are the stems of the texts that it was given.
+        """
         if self.improved_from is None:
             return [_dataset(corpus) for corpus in self.config.data.train]
         names = (PurePath(path).name.removesuffix(".gz") for path, _, _ in self.improved_from)

@@ -49,8 +49,8 @@ _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 _SIGNS = re.compile(r"[^<>&]+|[<>&]")
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
 """Id that Angular gives to an opening (START) or closing (CLOSE) tag of a template, and the name that both share."""
-_OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
-_CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
+_OPENING_CODES = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
+_CLOSING_CODES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 
 
 @dataclass(slots=True)
@@ -380,7 +380,7 @@ def _tag(raw: str, event: Event) -> Atom:
     attributes = event.attributes
     if event.name == "x" and (found := _PAIRED.match(attributes.get("id", ""))):
         return Atom(raw, f"x {found[2]}", Kind.OPEN if found[1] == "START" else Kind.CLOSE)
-    for names, kind in ((_OPENS, Kind.OPEN), (_CLOSES, Kind.CLOSE)):
+    for names, kind in ((_OPENING_CODES, Kind.OPEN), (_CLOSING_CODES, Kind.CLOSE)):
         if event.name in names:
             return Atom(raw, attributes.get("rid", attributes.get(names[event.name], "")), kind)
     return Atom(raw, "\n", Kind.BREAK) if _is_line_end(raw, attributes) else Atom(raw, "", Kind.STANDALONE)

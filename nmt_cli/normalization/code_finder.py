@@ -237,7 +237,10 @@ def _first_match(pattern: re.Pattern[str], text: str, start: int, end: int) -> r
 
 
 def _braces(text: str, each: IteratorWrapper) -> list[tuple[int, int]]:
-    """Return the spans of the outermost pairs of braces that are at most `_MAX_BRACES` characters long."""
+    """Return the spans of pairs of braces of at most `_MAX_BRACES` characters, without those within another such pair.
+
+    `each` wraps the iterator over the braces, for instance to count the work.
+    """
     if "{" not in text:
         return []
     found: list[tuple[int, int]] = []

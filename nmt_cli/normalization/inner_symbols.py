@@ -170,11 +170,12 @@ class _RemovedSymbols(NamedTuple):
 
 
 def _realign_commas(target: Sequence[str], aligned_to: Sequence[int], removed_symbols: _RemovedSymbols) -> list[int]:
-    """Return the index of each target word's source word, changed so that brackets read as commas replace commas.
+    """Return the index of each target word's source word, changed so that the commas that the model wrote for a pair
+    of brackets fall outside of the pair.
 
-    If the first word aligned into a pair of brackets ends in a comma, and none precedes it, it is aligned to the word
-    before the brackets instead. Words after the next comma are aligned to the word after the brackets, if these enclose
-    no comma.
+    If several words are aligned into the pair, the first ends in a comma, and the word before it does not, the first is
+    aligned to the source word before the pair. Then those of the words after the next comma (and this comma, if it is a
+    word) are aligned to the source word after the pair, unless the source has a comma within the pair.
     """
     text, symbols, found = removed_symbols.edits.old, removed_symbols.symbols, list(aligned_to)
     for symbol in symbols:

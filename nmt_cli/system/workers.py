@@ -590,10 +590,11 @@ class ZygoteLauncher:
             theirs.close()
 
     def _receive(self) -> Message:
-        """Return the zygote's next answer, and write the lines for standard error that it sends before.
+        """Return the zygote's next answer; lines for standard error that it sends before are written there.
 
         Raises:
-            NmtError: the answer is that something has failed.
+            EOFError, OSError: the zygote has ended.
+            NmtError, MemoryError: the zygote answers that something has failed. An OSError there comes as an NmtError.
         """
         assert self._control is not None
         while True:

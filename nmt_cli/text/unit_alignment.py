@@ -23,7 +23,7 @@ class Alignment:
     """Units of a source and a target text, and the weights of the alignment of target units to source units."""
 
     source: tuple[Span, ...]
-    """The span of each unit in the source text; it is empty for text that only the model has read."""
+    """The span of each unit in the source text; empty for a unit that was inserted for the model alone."""
     target: tuple[Span, ...]
     """The span of each unit in the target text; they overlap where a change has joined units."""
     weights: NDArray[np.floating] | None

@@ -35,14 +35,14 @@ class DevSet:
     references: tuple[str, ...]
 
     @classmethod
-    def read(cls, texts: Iterable[ParallelText]) -> DevSet:
+    def read(cls, parallel_texts: Iterable[ParallelText]) -> DevSet:
         """Return one dev set with the pairs of all texts, in order.
 
         Raises:
             InputError: a file cannot be read, two files have unequal numbers of lines, or a text is empty.
         """
         pairs: list[Pair] = []
-        for text in texts:
+        for text in parallel_texts:
             own = list(read_pairs(Corpus(text.source, text.target), invalid_utf8="replace"))
             if not own:
                 raise InputError(f"{text.source}: the dev set is empty")

@@ -68,7 +68,7 @@ class Prefix:
         first, overhang = len(self.head), b""
         left = len(self.rest)
         while left > 0 and first < len(ids):
-            spelling = index.spellings[ids[first]] or self.rest
+            spelling = index.piece_bytes[ids[first]] or self.rest
             overhang = spelling[left:]
             left -= len(spelling)
             first += 1
@@ -80,11 +80,11 @@ class PieceIndex:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.spellings = tokenizer.spellings()
+        self.piece_bytes = tokenizer.piece_bytes()
         self._bytes = tokenizer.byte_ids()
         banned = {*tokenizer.banned_ids(), *self._bytes.values()}
         self._sorted = sorted(
-            (spelling, id_) for id_, spelling in enumerate(self.spellings) if spelling and id_ not in banned
+            (spelling, id_) for id_, spelling in enumerate(self.piece_bytes) if spelling and id_ not in banned
         )
         self._ids = dict(self._sorted)
         self._longest = max((len(spelling) for spelling, _ in self._sorted), default=0)
@@ -139,7 +139,7 @@ def prefix_of(text: str, index: PieceIndex) -> Prefix:
     if not ids:
         return Prefix(text, (), (), b"", ())
     first = _last_word(ids, index)
-    spelt = [index.spellings[id_] for id_ in ids[first:]]
+    spelt = [index.piece_bytes[id_] for id_ in ids[first:]]
     rest = b"".join(spelling for spelling in spelt if spelling is not None)
     if any(spelling is None for spelling in spelt) or ids[first] == UNK:
         return Prefix(text, ids, spans, b"", ())
@@ -150,7 +150,7 @@ def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
     """Return the index of the first piece that the search may cut anew, in the last word or the end of a long one."""
     first, length = len(ids), 0
     while first > 0:
-        spelling = index.spellings[ids[first - 1]]
+        spelling = index.piece_bytes[ids[first - 1]]
         length += 0 if spelling is None else sum(byte & 0xC0 != 0x80 for byte in spelling)
         if first < len(ids) and length > MAX_REST_CHARACTERS:
             break
@@ -165,7 +165,7 @@ def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
 
 def _is_continuation_byte(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
     """Return whether piece `place` is a byte of a character that an earlier piece begins."""
-    spelling = index.spellings[ids[place]] or b""
+    spelling = index.piece_bytes[ids[place]] or b""
     return len(spelling) == 1 and spelling[0] & 0xC0 == 0x80
 
 

@@ -113,7 +113,7 @@ class PartTranslation:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One translation of a line, in words."""
+    """One translation of a line as the user gets it, with an alignment and confidences of its words."""
 
     text: str
     log_prob: float

@@ -263,7 +263,7 @@ class BulkTranslation:
             raise InputError(f"{source}: --field NAME must say which field of the JSON lines is translated")
         return self._json_field
 
-    def _check_names(self, sources: Sequence[Path], known: Mapping[str, Shard]) -> None:
+    def _check_names(self, sources: Sequence[Path], recorded: Mapping[str, Shard]) -> None:
         seen: dict[str, Path] = {}
         for source in sources:
             if source.name in seen:
@@ -277,8 +277,8 @@ class BulkTranslation:
                 raise InputError(f"{input_name(source)}: is not a regular file, and inputs are read twice")
             with open_input(source):  # says what is wrong
                 pass
-            if source.name in known:
-                replace(known[source.name], source=source).check_unchanged()
+            if source.name in recorded:
+                replace(recorded[source.name], source=source).check_unchanged()
             elif os.path.lexists(self.directory / source.name):
                 raise InputError(
                     f"{self.directory / source.name}: exists and was not made here, so it is not overwritten; move it "

@@ -322,7 +322,7 @@ class SearchScheduler:
         try:
             for found in translator.search_by_steps(first, more=more, at_once=at_once):
                 if found is not None:
-                    self._answer(turn.members[id(found[0])][0], *found)
+                    self._finish_part(turn.members[id(found[0])][0], *found)
                     del turn.members[id(found[0])]
                 yield
         except Exception:
@@ -333,13 +333,13 @@ class SearchScheduler:
         for job, part in turn.members.values():
             try:
                 for found in () if job.is_over else job.translator.search([part]):
-                    self._answer(job, *found)
+                    self._finish_part(job, *found)
             except Exception as error:
                 if is_device_failure(error):
                     raise  # another worker will do better
                 self._fail(job, error)
 
-    def _answer(self, job: Job, part: Part, hypotheses: Any) -> None:
+    def _finish_part(self, job: Job, part: Part, hypotheses: Any) -> None:
         """Add the translations of a sentence to its task; with the last sentence, the task advances."""
         self._progress = monotonic()
         job.translations.append(job.translator.finish(part, hypotheses))

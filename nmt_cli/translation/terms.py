@@ -186,7 +186,7 @@ def continuation_pieces(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the ids of the pieces that continue the word before them: bytes, and those that begin with a hyphen, or
     with a letter or a digit of a script with spaces."""
     found = []
-    for id_, spelling in enumerate(tokenizer.spellings()):
+    for id_, spelling in enumerate(tokenizer.piece_bytes()):
         first = (spelling or b"").decode(errors="ignore")[:1]
         goes_on = first in _HYPHENS or (is_word_character(first) and not WITHOUT_SPACES.match(first))
         if spelling and (not first or goes_on):
@@ -216,4 +216,4 @@ def _continuation_pieces(tokenizer: Tokenizer) -> frozenset[int]:
 
 def _texts(tokenizer: Tokenizer) -> list[str]:
     """Return the text of each piece, which is empty for a byte that is no character."""
-    return [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.spellings()]
+    return [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.piece_bytes()]

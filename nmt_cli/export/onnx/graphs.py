@@ -166,7 +166,9 @@ class _DecoderStep:
         self._cell = Cell(graph, self._recurrence.cell)
 
     def run(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, AttentionOutput, dict[str, Value]]:
-        """Return the readout (N, R), which the output layer reads, the attention's results, and next states by name.
+        """Add a step to the graph; return its readout (N, R units), the attention's results, and the next states.
+
+        The names of the next states are those in `states`, such as `layer0`.
 
         Raises:
             InputError: the recurrence cannot be expressed in ONNX.

@@ -179,7 +179,7 @@ class Search:
 
     def _advance(
         self, finished: list[Hypothesis], candidates: list[tuple[float, int, int]], nodes: list[Node | None],
-        attention_weights: list[Array | None], length: int, limit: int,
+        attention_weights: list[Array | None], length: int, max_length: int,
     ) -> list[tuple[float, int, int]]:  # fmt: skip
         """Add a sentence's translations that end at this step to `finished`, and return the extensions that go on.
 
@@ -187,15 +187,15 @@ class Search:
         """
         going = [one for one in candidates if one[2] != self.eos][: self.beam]
         for total, parent, piece in candidates[: self.beam]:
-            if piece == self.eos or length >= limit:
+            if piece == self.eos or length >= max_length:
                 pieces, weights = _backtrace(Node(nodes[parent], piece, attention_weights[parent]))
                 ids = pieces[:-1] if piece == self.eos else pieces
                 finished.append(Hypothesis(ids, total / self._penalty(length), weights))
-        if length >= limit or len(finished) >= self.beam or not going:
+        if length >= max_length or len(finished) >= self.beam or not going:
             return []
         if len(finished) >= self.n_best:
             # A log-probability only falls, and no output has a larger divisor than the longest one.
-            bound = going[0][0] / self._penalty(limit)
+            bound = going[0][0] / self._penalty(max_length)
             if sorted((one.score for one in finished), reverse=True)[self.n_best - 1] >= bound:
                 return []
         return going + [(-np.inf, 0, self.eos)] * (self.beam - len(going))

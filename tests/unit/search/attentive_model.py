@@ -10,8 +10,8 @@ from nmt_cli.search.constraint_masks import (
     DISCOUNT,
     DISCOUNT_UNKNOWN,
     MAX_ATTENTION,
+    MIN_KNOWN_LOG_PROB,
     MIN_TERM_LOG_PROB,
-    UNKNOWN_LOG_PROB,
 )
 from nmt_cli.search.hypothesis import Prediction
 
@@ -184,7 +184,7 @@ def extensions(model, sentence, own, limit, vocabulary, row):
 
 def is_unknown(term, pieces, seen):
     """Return True if the model would not say a term and does not read it either."""
-    return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN_LOG_PROB
+    return not term.is_known and max(seen[piece] for piece in pieces) < MIN_KNOWN_LOG_PROB
 
 
 def looks_again(own, missing, begun, probs, weights, vocabulary, room):

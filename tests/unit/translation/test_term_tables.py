@@ -25,13 +25,13 @@ def tokenizer() -> Tokenizer:
 def num_made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often all pieces of a tokenizer have been spelt."""
     counts: Counter[str] = Counter()
-    spellings = Tokenizer.spellings
+    piece_bytes = Tokenizer.piece_bytes
 
     def counting(tokenizer: Tokenizer):
-        counts["spellings"] += 1
-        return spellings(tokenizer)
+        counts["piece_bytes"] += 1
+        return piece_bytes(tokenizer)
 
-    monkeypatch.setattr(Tokenizer, "spellings", counting)
+    monkeypatch.setattr(Tokenizer, "piece_bytes", counting)
     return counts
 
 
@@ -46,10 +46,10 @@ def used(found: TermEncoder) -> tuple[object, ...]:
 
 def test_the_glossaries_of_two_requests_share_their_tables(tokenizer: Tokenizer, num_made: Counter[str]):
     first = used(finder(tokenizer, "cat"))
-    num_before = num_made["spellings"]
+    num_before = num_made["piece_bytes"]
     assert num_before
     assert used(finder(tokenizer, "car")) == first
-    assert num_made["spellings"] == num_before
+    assert num_made["piece_bytes"] == num_before
 
 
 def test_the_tables_of_a_request_are_those_of_its_tokenizer(tokenizer: Tokenizer):
@@ -57,7 +57,7 @@ def test_the_tables_of_a_request_are_those_of_its_tokenizer(tokenizer: Tokenizer
     found = finder(tokenizer, "car")
     assert found.continuation_pieces == terms.continuation_pieces(tokenizer)
     assert found.sentence_terminals == terms.sentence_terminals(tokenizer)
-    spelt = [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.spellings()]
+    spelt = [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.piece_bytes()]
     assert found.digits == tuple(id_ for id_, text in enumerate(spelt) if any(map(str.isdecimal, text)))
     other = train_tokenizer(
         iter(["x y z 1"] * 9), model_type="bpe", vocab_size=265, normalization="identity", character_coverage=1.0
@@ -67,4 +67,4 @@ def test_the_tables_of_a_request_are_those_of_its_tokenizer(tokenizer: Tokenizer
 
 def test_the_pieces_of_two_prefixes_are_sorted_once(tokenizer: Tokenizer, num_made: Counter[str]):
     assert tokenizer.compute_once(PieceIndex) is tokenizer.compute_once(PieceIndex)
-    assert num_made["spellings"] == 1
+    assert num_made["piece_bytes"] == 1
