@@ -34,11 +34,12 @@ BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched
 NO_WORD = 2**31  # the number of a tag's word, which is beyond the last of any line
 CONTINUATION_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
 MAX_COPIES, MAX_UNIT = 4, 4  # copies in a row that a translation may have, and the words of the longest that count
+MAX_GROWTH = 3  # characters of a translation up to the end of its copies, per byte of a source that repeats itself
 SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 SCRIPTS += "\U00020000-\U0003ffff"  # without blanks between words: their characters count as words
 MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
 WORD = re.compile(rf"(?!\s)[{SCRIPTS}][{MARKS}]*|[^\s{SCRIPTS}]+")
-REPETITION = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")
+REPETITION = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES},}}")
 Array = np.ndarray[Any, Any]
 
 
@@ -289,12 +290,13 @@ class Translator:
                 yield cut
 
     def _trim_repetition(self, part: Part, hypothesis: Hypothesis) -> Hypothesis:
-        """Return a hypothesis cut off after the first copy of words it keeps repeating, unless the source repeats."""
+        """Return a hypothesis cut off where it repeats words: after the first copy, or as many as the source has."""
         if len(hypothesis.ids) - len(set(hypothesis.ids)) < MAX_COPIES:
             return hypothesis
         decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
-        end = _first_copy(decoded["text"])
-        if end is None or _repeats_itself(self.source.decode(part.ids)):
+        runs = _find_runs(decoded["text"])
+        end = _first_excess(runs, self.source.decode(part.ids)) if runs else None
+        if end is None:
             return hypothesis
         length = sum(begin < end for begin, _ in decoded["offsets"])
         return Hypothesis(hypothesis.ids[:length], hypothesis.score, hypothesis.weights[:length])
@@ -320,26 +322,40 @@ class Translator:
         return Translation(decoded["text"].replace("\n", " "), links, num_words)
 
 
-def _first_copy(text: str) -> int | None:
-    """Return the end, as a string index, of the first of more than `MAX_COPIES` equal word groups in a row, or None."""
+def _find_runs(text: str) -> list[list[int]]:
+    """Return the ends of the copies, as string indices, where more than `MAX_COPIES` equal word groups are in a row."""
     found = list(WORD.finditer(text))
     runs = []
     for size in range(1, MAX_UNIT + 1):
         same = 0
-        for place in range(size, len(found)):
-            same = same + 1 if found[place][0] == found[place - size][0] else 0
-            if same == MAX_COPIES * size:
-                runs.append((place - same - size + 1, size))
-                break
-    return found[min(runs)[0] + min(runs)[1] - 1].end() if runs else None
+        for place in range(size, len(found) + 1):
+            if place < len(found) and found[place][0] == found[place - size][0]:
+                same += 1
+                continue
+            if same >= MAX_COPIES * size:
+                begin = place - same - size
+                runs.append((begin, size, [found[at - 1].end() for at in range(begin + size, place + 1, size)]))
+            same = 0
+    return [ends for *_, ends in sorted(runs)]
 
 
-def _repeats_itself(source: str) -> bool:
-    """Return True if a source repeats words, syllables or punctuation marks more than `MAX_COPIES` times in a row."""
+def _first_excess(runs: list[list[int]], source: str) -> int | None:
+    """Return the place after the copies that are allowed of the first run with too many, or None."""
+    most, length = _count_copies(source), MAX_GROWTH * len(source.encode())
+    for ends in runs:
+        allowed = max(1, min(most, sum(end <= length for end in ends)))
+        if len(ends) - allowed >= MAX_COPIES:
+            return ends[allowed - 1]
+    return None
+
+
+def _count_copies(source: str) -> int:
+    """Return the copies in a row of words, syllables or marks in a source: 1, or more than `MAX_COPIES`."""
     source = source.casefold()
     words = re.findall(r"[^\W\d_]+", source)
     texts = ("".join(source.split()), "".join(words))
-    return _first_copy(" ".join(words)) is not None or any(map(REPETITION.search, texts))
+    of_characters = [len(one[0]) // len(one[1]) for text in texts for one in REPETITION.finditer(text)]
+    return max([1, *of_characters, *map(len, _find_runs(" ".join(words)))])
 
 
 def _word_numbers(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import nmt_cli
-from nmt_cli.translation.repetition import first_run, repeats_itself
+from nmt_cli.translation.repetition import count_copies, find_runs
 
 REPETITION = Path(nmt_cli.__file__).with_name("export") / "page" / "repetition.mjs"
-PROGRAM = """const {firstCopy, repeatsItself} = await import(process.argv[1]);
+PROGRAM = """const {findRuns, countCopies} = await import(process.argv[1]);
     const {readFileSync} = await import("node:fs");
     const texts = JSON.parse(readFileSync(0, "utf8"));
-    const found = texts.map((text) => [text.slice(0, Math.max(firstCopy(text), 0)), repeatsItself(text)]);
+    const runs = (text) => findRuns(text).map((ends) => ends.map((end) => text.slice(0, end)));
+    const found = texts.map((text) => [runs(text), countCopies(text)]);
     console.log(JSON.stringify(found))"""
 PARTS = ["a", "b", "A", "a,", "哈", "的", "ที่", "é", ".", "1", " ", " ", " ", "\u3000", "\U00020000", "e\u0301"]
 
@@ -32,9 +33,8 @@ def texts() -> list[str]:
     return found
 
 
-def expected(text: str) -> tuple[str, bool]:
-    run = first_run(text)
-    return "" if run is None else text[: run.first_end], repeats_itself(text)
+def expected(text: str) -> list:
+    return [[[text[:end] for end in run.ends] for run in find_runs(text)], count_copies(text)]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
@@ -43,8 +43,8 @@ def test_the_page_finds_the_runs_that_nmt_finds():
     given = json.dumps(texts())
     run = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
-    for text, (kept, repeats) in zip(texts(), json.loads(run.stdout), strict=True):
-        assert (kept, repeats) == expected(text), text
+    for text, found in zip(texts(), json.loads(run.stdout), strict=True):
+        assert found == expected(text), text
     assert 50 < sum(bool(expected(text)[0]) for text in texts()) < 550
 
 
@@ -53,4 +53,5 @@ def test_the_program_of_an_onnx_export_finds_the_runs_that_nmt_finds():
     from nmt_cli.export.onnx import translate
 
     for text in texts():
-        assert (text[: translate._first_copy(text) or 0], translate._repeats_itself(text)) == expected(text), text
+        runs = [[text[:end] for end in ends] for ends in translate._find_runs(text)]
+        assert [runs, translate._count_copies(text)] == expected(text), text

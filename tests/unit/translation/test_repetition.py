@@ -19,7 +19,7 @@ from nmt_cli.system.distributed import World
 from nmt_cli.system.signals import SignalDeferrer
 from nmt_cli.training.validation import DevSet, Validator
 from nmt_cli.translation import translator as translator_module
-from nmt_cli.translation.repetition import first_run, repeats_itself, without_repetition
+from nmt_cli.translation.repetition import count_copies, find_runs, without_repetition
 from nmt_cli.translation.results import Part, Translation
 
 MODEL = Path(__file__).parents[2] / "models/format-1-init"
@@ -48,9 +48,9 @@ LONG_RUN = re.compile(r"(?<!\S)(\S+(?: \S+){0,3}?)(?: \1){4,}(?!\S)")
     ],
 )
 def test_a_run_is_more_than_four_copies_of_one_to_four_words_or_characters(text: str, kept: str | None, run: str):
-    found = first_run(text)
-    assert (found and text[: found.first_end]) == kept
-    assert found is None or text[found.first_end : found.end] == run
+    found = next(iter(find_runs(text)), None)
+    assert (found and text[: found.ends[0]]) == kept
+    assert found is None or text[found.ends[0] : found.end] == run
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_a_run_is_more_than_four_copies_of_one_to_four_words_or_characters(text:
     ["No, no, no, no, NO!", "Ha ha ha ha ha", "hahahahaha", "Nooooo", "哈哈哈哈哈", "哈，哈，哈，哈，哈", "....."],
 )
 def test_a_source_repeats_itself_in_words_syllables_or_marks(source: str):
-    assert repeats_itself(source)
+    assert count_copies(source) == 5
 
 
 def test_an_ordinary_source_does_not_repeat_itself():
-    assert not repeats_itself("The cat and the dog and the bird and the fish saw 1000000 of the 5555555.")
+    assert count_copies("The cat and the dog and the bird and the fish saw 1000000 of the 5555555.") == 1
 
 
 @pytest.fixture(scope="module")
@@ -249,8 +249,43 @@ def test_a_validation_says_that_most_translations_are_empty(
     assert (line in capsys.readouterr().err) == told
 
 
-def test_nothing_is_cut_where_the_source_repeats_itself(run: Path):
+def test_about_as_many_copies_stay_as_the_source_has(run: Path):
     lines = [f"No, no, no, no, no! {line}" for line in sources()]
     _, found = translated(run, lines)
-    assert not any(best.repeated for best, *_ in found)
-    assert any(LONG_RUN.search(best.text) for best, *_ in found)
+    kept = [repeated for best, *_ in found if (repeated := LONG_RUN.search(best.text))]
+    assert kept
+    assert all(len(one[0].split()) // len(one[1].split()) <= 8 for one in kept)
+
+
+@pytest.mark.parametrize(
+    ("source", "copies", "kept"),
+    [
+        ("a source", 5, 1),
+        ("no no no no no", 8, 8),
+        ("no no no no no", 9, 5),
+        ("red " * 300, 300, 300),
+        ("red " * 300, 304, 300),
+        ("x" * 30, 60, 30),
+        ("ACGT" * 5, 60, 5),
+    ],
+)
+def test_copies_in_a_source_bound_those_of_its_translation(source: str, copies: int, kept: int):
+    tokenizers = (SimpleNamespace(decode=lambda _: source), SimpleNamespace(decode_spans=spelt))
+    whole = Hypothesis((2,) * copies, -3.0, -1.0, has_ended=True)
+    assert len(without_repetition(whole, Part(0, 0, 0, (1, 2), ()), tokenizers).ids) == kept
+
+
+def test_a_run_of_letters_does_not_make_its_translation_many_times_as_long():
+    """Each letter may be a piece, and each piece of the translation a word."""
+    words = ["", "bateaux", "de", "Lyon"]
+    tokenizers = (
+        SimpleNamespace(decode=lambda _: "x" * 30),
+        SimpleNamespace(
+            decode_spans=lambda ids: (
+                " ".join(words[id_] for id_ in ids),
+                [(sum(len(words[one]) + 1 for one in ids[:place]), 0) for place in range(len(ids))],
+            )
+        ),
+    )
+    whole = Hypothesis((1, 2, 3) * 25, -3.0, -1.0, has_ended=True)
+    assert len(without_repetition(whole, Part(0, 0, 0, (1, 2), ()), tokenizers).ids) == 15
