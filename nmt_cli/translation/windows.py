@@ -169,7 +169,7 @@ def unequal_line_counts_error(names: tuple[str, str], num_lines: int, num_prefix
 
 def _decoded(name: str, number: int, line: bytes) -> str:
     try:
-        return line.decode("utf-8")
+        return line.removesuffix(b"\r").decode("utf-8")  # from Windows, a line ends in CR LF
     except UnicodeDecodeError:
         raise InputError(
             f"{name}:{number}: the prefix is not valid UTF-8, so it cannot be kept in an output that is"

@@ -25,7 +25,7 @@ ODD = [
     "\u2028a",
     "a\u00a0b\u00a0",
     "\x00",
-    "a\r",
+    "a\rb",
     "⁇",
     "▁",
     "<unk> </s>",
@@ -162,6 +162,13 @@ def test_a_prefix_that_is_not_utf8_is_refused_with_its_line(nmt, model: Path, tm
     result = nmt("translate", "--model", model, "--prefix", prefix, stdin=b"a\nb\n")
     assert result.code == 2
     assert f"{prefix}:2: the prefix is not valid UTF-8, so it cannot be kept in an output that is" in result.err
+
+
+def test_line_ends_from_windows_are_no_part_of_a_prefix(nmt, model: Path, tmp_path: Path):
+    prefixes = ["Où est", "", "a\r"]
+    lines = translate(nmt, model, tmp_path, SOURCES[:3], [f"{prefix}\r" for prefix in prefixes])
+    assert lines[:2] == translate(nmt, model, tmp_path, SOURCES[:2], prefixes[:2])
+    assert lines[2].startswith("a\r")
 
 
 @pytest.mark.parametrize("option", ["--sample", "--shortlist"])
