@@ -124,9 +124,9 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
     warn_of_few_pairs(text.num_whole)
     count_updates = partial(updates_of_text, corpora)
     if dev is not None:
-        num_dev = survey([dev]).num_pairs
+        num_dev = survey([dev]).num_whole
         if not num_dev:
-            raise InputError(f"{dev.source}: the dev set is empty")
+            raise InputError(f"{dev.source}: the dev set is empty: no pair has text on both sides")
         if text.num_invalid:
             warn(f"{text.num_invalid:,} pairs are not UTF-8; the configuration skips them")
         num_pairs = text.num_pairs - text.num_invalid

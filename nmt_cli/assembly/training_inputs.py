@@ -270,8 +270,10 @@ def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
 
 def _check_dev(source: str, target: str) -> None:
     """Refuse a dev set that is empty or has unequal numbers of lines, before tokenizers are trained for nothing."""
-    if os.path.isfile(source) and os.path.isfile(target) and not count_pairs(Corpus(source, target)):
-        raise InputError(f"{source}: the dev set is empty")
+    from nmt_cli.training.validation import DevSet
+
+    if os.path.isfile(source) and os.path.isfile(target):
+        DevSet.read([Corpus(source, target)])
 
 
 def _refuse_tags(config: Config) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.pairs import Corpus, Pair, ParallelText, read_pairs
+from nmt_cli.data.pairs import Corpus, Pair, ParallelText, has_both_sides, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.normalization.normalizer import Normalizer
@@ -39,13 +39,16 @@ class DevSet:
         """Return one dev set with the pairs of all texts, in order.
 
         Raises:
-            InputError: a file cannot be read, two files have unequal numbers of lines, or a text is empty.
+            InputError: a file cannot be read, two files have unequal numbers of lines, or no pair of a text has text on
+                both sides.
         """
         pairs: list[Pair] = []
         for text in parallel_texts:
             own = list(read_pairs(Corpus(text.source, text.target), invalid_utf8="replace"))
-            if not own:
-                raise InputError(f"{text.source}: the dev set is empty")
+            if not any(map(has_both_sides, own)):
+                raise InputError(
+                    f"{text.source}: the dev set is empty: no pair has text on both sides. Give other files in data.dev"
+                )
             pairs += own
         return cls(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs))
 

@@ -1229,12 +1229,16 @@ def test_a_wrong_corpus_is_named(nmt, config: Path, content: bytes, message: str
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "bad.en: the dev set is empty"), (b"two\nlines\n", "bad.en has 2 lines and ")],
-    ids=["empty", "unequal"],
+    [
+        (b"", "bad.en: the dev set is empty"),
+        (b"\n \n", "bad.en: the dev set is empty: no pair has text on both sides. Give other files in data.dev"),
+        (b"two\nlines\n", "bad.en has 2 lines and "),
+    ],
+    ids=["empty", "blank", "unequal"],
 )
 def test_a_wrong_dev_set_is_refused_before_tokenizers_are_trained(nmt, config: Path, content: bytes, message: str):
     files = [config.parent / "bad.en", config.parent / "bad.fr"]
-    for path, text in zip(files, (content, content * 2), strict=True):
+    for path, text in zip(files, (content, content * (2 if content.strip() else 1)), strict=True):
         path.write_bytes(text)
     sets = ["--set", f"data.dev.source={files[0]}", "--set", f"data.dev.target={files[1]}"]
     result = nmt("train", "--config", config, *sets)
