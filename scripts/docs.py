@@ -58,8 +58,9 @@ def configuration_page() -> str:
 
 _INTRODUCTION = """A configuration is a YAML file. `nmt init` writes one with the keys that matter for your text; this
 page lists all keys. `--set KEY=VALUE` changes a key for one command: `--set training.max_epochs=3`. Entries of lists
-are numbered from 0: `--set data.train.0.weight=2.0`. Keys that a file does not name keep their defaults. `nmt train
---config FILE --dry-run` prints the whole configuration.
+are numbered from 0: `--set data.train.0.weight=2.0`. A section as the value, as in `--set 'training={max_steps: 5}'`,
+replaces the whole section of the file. YAML's anchors, aliases and merge keys (`<<`) may be used. Keys that a file
+does not name keep their defaults. `nmt train --config FILE --dry-run` prints the whole configuration.
 
 `nmt schema > nmt.schema.json` writes the same as JSON Schema, with which editors complete keys and mark mistakes.
 Relative paths are relative to the directory in which you call `nmt`. In the headings of this page, `[]` stands for the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from contextlib import suppress
@@ -13,7 +14,11 @@ from nmt_cli.system.errors import ConfigError
 
 _FIRST_CHARACTERS = list("-+0123456789.")
 
-# The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
+MAX_ALIASED_CHARACTERS = 100_000
+"""Most characters of values that YAML with aliases may stand for, so that a few lines do not stand for gigabytes."""
+
+# The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification), and the merge key `<<`, which
+# belongs to aliases.
 _CORE_SCHEMA = (
     ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
     ("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
@@ -26,6 +31,7 @@ _CORE_SCHEMA = (
         ),
         _FIRST_CHARACTERS,
     ),
+    ("tag:yaml.org,2002:merge", re.compile(r"^<<$"), ["<"]),
 )
 
 
@@ -49,20 +55,41 @@ _PLAIN_MESSAGES = (
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML 1.2 safely, without duplicate keys, tags and aliases (which let a few lines stand for gigabytes)."""
+    """Loads YAML 1.2 safely, without duplicate keys and tags. Each alias becomes a copy of the value that it names."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
 
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._size = 0
+        self._sizes: dict[str, int] = {}  # of the values with an anchor that have been read to their end
+
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
         event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            return self._copy_of_alias(super().compose_node(parent, index), event)
         if getattr(event, "tag", None) is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             problem = f"tags such as {tag} are not supported; remove it (put text in quotes)"
             raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
-        return super().compose_node(parent, index)
+        self._sizes.pop(event.anchor, None)
+        before = self._size
+        node = super().compose_node(parent, index)
+        self._size += 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
+        self._sizes[event.anchor] = self._size - before
+        return node
+
+    def _copy_of_alias(self, node: Any, event: Any) -> Any:
+        """Return a copy of the node that an alias names, if all copies are finite and small."""
+        problem = None
+        if event.anchor not in self._sizes:
+            problem = f"the alias *{event.anchor} is a part of the value that it stands for; write the value out"
+        elif self._size + self._sizes[event.anchor] > MAX_ALIASED_CHARACTERS:
+            problem = "the aliases up to here stand for too much text; write the values out"
+        if problem is not None:
+            raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
+        self._size += self._sizes[event.anchor]
+        return copy.deepcopy(node)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -80,6 +107,10 @@ class _Loader(yaml.SafeLoader):
     def construct_core_int(self, node: Any) -> int:
         text = self.construct_scalar(node)
         return int(text, 0) if text.startswith(("0o", "0x")) else int(text, 10)
+
+    def construct_core_merge(self, node: Any) -> str:
+        """Return `<<` itself: where it is a value, it is text."""
+        return str(node.value)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -102,6 +133,7 @@ for _tag, _pattern, _first in _CORE_SCHEMA:
     _Loader.add_implicit_resolver(_tag, _pattern, _first)
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
+_Loader.add_constructor("tag:yaml.org,2002:merge", _Loader.construct_core_merge)
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nmt_cli.config.loader import dump_config, json_schema, load_config, validate
-from nmt_cli.config.yaml_text import format_override, parse_yaml
+from nmt_cli.config.yaml_text import dump_yaml, format_override, parse_yaml
 from nmt_cli.system.errors import ConfigError
 
 GOOD = """
@@ -122,6 +122,32 @@ def test_an_override_below_a_single_value_is_refused(problems, key):
 def test_tags_are_refused_where_they_stand(value):
     with pytest.raises(ConfigError, match=r"^here:1:\d+: not valid YAML: tags such as \S+ are not supported"):
         parse_yaml(value, "here")
+
+
+def test_an_alias_is_a_copy_of_its_value_and_can_be_merged():
+    text = "a: &a {x: [1], y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: {<<: [{z: 4}, *a], y: 5}\ne: [<<]\n"
+    values = parse_yaml(text, "here")
+    assert values["b"] == values["a"] == {"x": [1], "y": 2}
+    assert values["b"]["x"] is not values["a"]["x"]
+    assert (values["c"], values["d"]) == ({"x": [1], "y": 3}, {"x": [1], "y": 5, "z": 4})
+    assert values["e"] == parse_yaml(dump_yaml(["<<"]), "here") == ["<<"]
+
+
+BOMB = "\n".join(["a0: &a0 x", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a\n  b: *a\n", "here:2:6: not valid YAML: the alias *a is a part of the value that it stands for"),
+        ("a: 1\nb: *c\n", "here:2:4: not valid YAML: found undefined alias 'c'"),
+        (BOMB, "here:6:25: not valid YAML: the aliases up to here stand for too much text; write the values out"),
+        ("a: {<<: 1}", "here:1:9: not valid YAML: expected a mapping or list of mappings for merging"),
+    ],
+)
+def test_aliases_that_cannot_be_written_out_are_refused_where_they_stand(text: str, message: str):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        parse_yaml(text, "here")
 
 
 def test_text_that_is_no_unicode_is_said_to_be_that(problems):
