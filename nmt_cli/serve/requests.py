@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
+from email.errors import MessageError
+from email.header import decode_header, make_header
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -18,6 +20,10 @@ from nmt_cli.serve.limits import Budget, Limits
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Entry, Glossary
 
+FIELDS = frozenset(
+    ("q", "source", "target", "format", "alternatives", "alignment", "prefix", "confidence", "glossary", "api_key")
+)
+"""Names of the fields that mean something."""
 MAX_FIELDS = 1_000
 MAX_VALUES = 100_000
 """Values that the JSON of a request may have. Each takes up to a hundred bytes of memory. A glossary has the most."""
@@ -27,6 +33,10 @@ _JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """Matches a JSON string with its quotes, or all bytes from its opening quote if the closing one is missing, so that no
 byte is read twice."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_EXTENDED_FILE_NAME = re.compile(rb";\s*filename\*\s*=\s*\"?(utf-8|iso-8859-1)'[^';]*'([^\s;\"]*)\"?", re.IGNORECASE)
+"""Matches a file name that is not ASCII as RFC 5987 writes it, such as `; filename*=utf-8''%C3%A9.txt`."""
+_ENCODED_WORD = re.compile(r"=\?(?:utf-8|iso-8859-1)\?[bq]\?[^?\s]*\?=", re.IGNORECASE)
+"""Matches text that is not ASCII as RFC 2047 writes it, such as `=?utf-8?B?w6k=?=`."""
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
 
 
@@ -256,19 +266,20 @@ def _parse_urlencoded(text: str) -> dict[str, str]:
         raise RequestRefused(400, "Invalid request: the fields are not UTF-8") from None
     except ValueError:
         raise RequestRefused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
-    return _first_values(found)
+    return _single_values(found)
 
 
-def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each field from pairs (name, value).
+def _single_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the value of each field from pairs (name, value).
 
     Raises:
-        RequestRefused: there are two fields `q`, so a text would be lost.
+        RequestRefused: a field is given twice, so one of its values would be lost.
     """
     values: dict[str, str] = {}
     for name, value in pairs:
-        if name == "q" and name in values:
-            raise RequestRefused(400, "Invalid request: q parameter is given twice; send a list of texts as JSON")
+        if name in FIELDS and name in values:
+            advice = "send a list of texts as JSON" if name == "q" else "send it once"
+            raise RequestRefused(400, f"Invalid request: {name} parameter is given twice; {advice}")
         values.setdefault(name, value)
     return values
 
@@ -278,7 +289,7 @@ async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dic
         yield body
 
     try:
-        parser = MultiPartParser(
+        parser = _FormParser(
             request.headers, stream(), max_files=1, max_fields=MAX_FIELDS, max_part_size=max(1, len(body))
         )
         parser.spool_max_size = max(1, len(body))  # nothing goes to the disk, for which it would need threads
@@ -290,9 +301,52 @@ async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dic
     try:
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
-                files[name] = File(value.filename or "", await value.read())
+                files[name] = File(_decode_words(value.filename or ""), await value.read())
             else:
                 texts.append((name, value))
     finally:
         await form.close()
-    return _first_values(texts), files
+    return _single_values(texts), files
+
+
+class _FormParser(MultiPartParser):
+    """Reads a form, and refuses text that Starlette would read wrongly without a word."""
+
+    def on_headers_finished(self) -> None:
+        """Begin a part: a text, or a file, whose name may be in the parameter `filename*`."""
+        part = self._current_part
+        coding = dict(part.item_headers).get(b"content-transfer-encoding", b"binary").strip().lower().decode("latin-1")
+        if coding not in ("7bit", "8bit", "binary"):
+            raise RequestRefused(
+                400, f"Invalid request: a part of the form is encoded ({coding[:40]}); send its bytes as they are"
+            )
+        given = part.content_disposition or b""
+        if extended := _EXTENDED_FILE_NAME.search(given):
+            name = unquote_to_bytes(extended[2]).decode(extended[1].decode("latin-1"), "replace").encode()
+            # Of two names the last counts.
+            part.content_disposition = b'%s; filename="%s"' % (
+                given[: extended.start()] + given[extended.end() :], re.sub(rb'["\\\r\n]', b"_", name)
+            )  # fmt: skip
+        super().on_headers_finished()
+
+    def on_part_end(self) -> None:
+        """End a part; the text of a field must be in the encoding of the form, which is UTF-8 unless it says another.
+
+        Raises:
+            RequestRefused: a text is not.
+        """
+        part = self._current_part
+        try:
+            if part.file is None:
+                part.data.decode(self._charset)
+        except UnicodeDecodeError:
+            raise RequestRefused(400, f"Invalid request: {part.field_name[:40]} parameter is not UTF-8") from None
+        super().on_part_end()
+
+
+def _decode_words(name: str) -> str:
+    """Return the name of a file with its words of RFC 2047 decoded; it stays as it is if they are wrong."""
+    try:
+        return _ENCODED_WORD.sub(lambda word: str(make_header(decode_header(word[0]))), name)
+    except (MessageError, ValueError):
+        return name

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
+
 import numpy as np
 import pytest
+from starlette.requests import Request
 
 from nmt_cli.data.language_profile import LanguageProfile
 from nmt_cli.documents.sentences import splitter
@@ -11,7 +15,7 @@ from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.engine_interface import Cancellation, Counts
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.requests import Fields, File, RequestRefused
+from nmt_cli.serve.requests import FIELDS, Fields, File, RequestRefused, fields_of
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
 from nmt_cli.system.errors import InputError
@@ -183,3 +187,67 @@ def test_line_ends_of_a_text_are_kept_as_they_came():
     served = service("en-fr")
     found = served.translate(served.task(fields, Cancellation()), Cancellation())
     assert found["translatedText"] == "A DOG\r\nA CAT\nB\r\n"
+
+
+# Forms ----------------------------------------------------------------------------------------------------------------
+
+
+def read_form(*parts: tuple[str, bytes]) -> Fields:
+    """Return the fields of a form of parts (parameters and headers after `form-data; `, content)."""
+    body = b"".join(
+        b"--x\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + content + b"\r\n"
+        for head, content in parts
+    )
+    return read(body + b"--x--\r\n", "multipart/form-data; boundary=x")
+
+
+def read(body: bytes, kind: str) -> Fields:
+    scope = {"type": "http", "headers": [(b"content-type", kind.encode())], "query_string": b""}
+    return fields_of(Request(scope), body, Limits())
+
+
+@pytest.mark.parametrize("text", ["Привет".encode("cp1251"), "Où est l’été ".encode() + b"\xff"])
+def test_a_text_of_a_form_that_is_not_utf_8_is_refused(text):
+    """It became text in Latin letters."""
+    with pytest.raises(RequestRefused, match="Invalid request: q parameter is not UTF-8"):
+        read_form(('name="q"', text))
+    with pytest.raises(RequestRefused, match="not UTF-8"):
+        read_form(('name="q"\r\nContent-Type: text/plain; charset=utf-8', text))
+    assert read_form(('name="q"', "Où est l’été".encode())).text("q") == "Où est l’été"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("filename=\"=?utf-8?B?w6l0w6kuc3J0?=\"; filename*=utf-8''%C3%A9t%C3%A9.srt", "été.srt"),
+        ("filename*=utf-8''%C3%A9t%C3%A9%22.txt", "été_.txt"),
+        ("filename*=UTF-8''a.txt; filename=b.txt", "a.txt"),
+        ('filename="=?utf-8?B?w6l0w6kuc3J0?="', "été.srt"),
+        ('filename="=?utf-8?Q?=FF?= =?x?Q?=E9?=.txt"', "=?utf-8?Q?=FF?= =?x?Q?=E9?=.txt"),
+        ('filename="été.txt"', "été.txt"),
+    ],
+)
+def test_the_name_of_a_file_is_read_as_clients_write_it(given, name):
+    assert read_form((f'name="file"; {given}', b"a")).files == {"file": File(name, b"a")}
+
+
+def test_a_part_of_a_form_in_base64_is_refused():
+    """Its letters were translated."""
+    with pytest.raises(RequestRefused, match=r"encoded \(base64\); send its bytes as they are"):
+        read_form(('name="q"\r\nContent-Transfer-Encoding: BASE64', b"YSBkb2c="))
+    assert read_form(('name="q"\r\nContent-Transfer-Encoding: 8bit', b"a dog")).text("q") == "a dog"
+
+
+def test_a_field_that_is_given_twice_is_refused_by_its_name():
+    message = "Invalid request: source parameter is given twice; send it once"
+    with pytest.raises(RequestRefused, match=message):
+        read_form(('name="source"', b"en"), ('name="source"', b"fr"))
+    with pytest.raises(RequestRefused, match=message):
+        read(b"source=en&q=a&source=fr", "application/x-www-form-urlencoded")
+    assert read(b"x=1&x=2&q=a", "application/x-www-form-urlencoded").text("q") == "a"
+
+
+def test_the_known_fields_are_those_of_the_description():
+    spec = json.loads(resources.files("nmt_cli").joinpath("serve/spec.json").read_text(encoding="utf-8"))
+    posts = [path["post"] for path in spec["paths"].values() if "post" in path]
+    assert {one["name"] for post in posts for one in post["parameters"]} == FIELDS | {"file"}
