@@ -222,16 +222,18 @@ def translate_page(
     *,
     target_lang: str | None,
     source_lang: str = "",
+    name: str = "q",
     work: Work | None = None,
 ) -> str:
     """Return an HTML page with its text translated and all else as it was; the encoding that it declares is ignored.
 
-    The page then declares `target_lang` as its language; with None, the declaration stays.
+    The page then declares `target_lang` as its language; with None, the declaration stays. Zero bytes are taken out, as
+    browsers do. Errors call the page `name`.
 
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
-    page = Page(EncodedText("q", text, "utf-8"), work)
+    page = Page(EncodedText(name, text.replace("\0", ""), "utf-8"), work)
     return _translate_in_place(page, translate, split, target_lang=target_lang, source_lang=source_lang)[0]
 
 

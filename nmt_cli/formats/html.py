@@ -189,7 +189,7 @@ class _Walk:
             name, place = still[-1]
             line = self._text.count("\n", 0, place) + 1
             self._document.refuse(
-                len(self._text), f"the page ends before </{name}>, which belongs to line {line}; the file is cut off"
+                len(self._text), f"the page ends before </{name}>, which belongs to line {line}; it is cut off"
             )
         self._open.clear()
         self._leave(len(self._text))

@@ -38,9 +38,9 @@ def events_of(document: EncodedText, work: Work) -> list[Event]:
     parser = _Parser(work)
     parser.feed(ENDLESS.sub(lambda found: "x" * len(found[0]), document.text))  # only places are asked for
     rest = parser.rawdata
-    if rest.startswith("<") or parser.cdata_elem:
+    if parser.cdata_elem or (rest.startswith("<") and rest not in ("<", "</")):  # these two are text at the end
         within = f"<{parser.cdata_elem}>" if parser.cdata_elem else "a tag or a comment"
-        document.refuse(len(document.text) - len(rest), f"the page ends within {within}; the file is cut off")
+        document.refuse(len(document.text) - len(rest), f"the page ends within {within}; it is cut off")
     parser.close()
     return [*parser.events, Event(len(document.text), "other")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -38,6 +39,8 @@ class Task:
     """A checked request to translate texts."""
 
     texts: list[str]
+    names: list[str]
+    """The name of each text in errors."""
     is_list: bool
     detected_languages: list[dict[str, Any]] | None
     """The detected language of each text and its confidence; None if the client has named the source language."""
@@ -87,7 +90,8 @@ class Service:
         kind = fields.text("format") if fields.values.get("format") else "text"
         if kind not in ("text", "html"):
             raise RequestRefused(400, f"{kind[:40]} format is not supported")
-        texts = given if isinstance(given, list) else [given]
+        is_list, texts = isinstance(given, list), given if isinstance(given, list) else [given]
+        names = [f"q[{place}] (counted from 0)" for place in range(len(texts))] if is_list else ["q"]
         options = self._task_options(fields)
         if kind == "html":
             for name, is_given in (("prefix", bool(options.prefix)), ("confidence", options.with_confidence)):
@@ -98,7 +102,9 @@ class Service:
         detected_languages = None
         if source.lower() == "auto":
             self._check_detection()
-            detected_languages = self.directions.detect_each(self._words(texts, kind, cancellation), found_target)
+            detected_languages = self.directions.detect_each(
+                self._words(texts, names, kind, cancellation), found_target
+            )
             sources = [one["language"] for one in detected_languages]
         else:
             found_source, found_target = self._pair(source, target)
@@ -112,14 +118,19 @@ class Service:
                     400, f"Invalid request: the model from {code} to {found_target} cannot tell its confidence; the "
                     "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
                 )  # fmt: skip
-        return Task(texts, isinstance(given, list), detected_languages, sources, found_target, kind == "html", options)
+        return Task(texts, names, is_list, detected_languages, sources, found_target, kind == "html", options)
 
-    def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
+    def _words(
+        self, texts: Sequence[str], names: Sequence[str], kind: str, cancellation: Cancellation
+    ) -> Sequence[str]:
         """Return each text as it is needed to detect its language: HTML is cut to its beginning, without tags."""
         if kind == "text":
             return texts
         direction = next(iter(self.directions))
-        return [text_of_html(direction, text, self._documents, cancellation) for text in texts]
+        return [
+            text_of_html(direction, name, text, self._documents, cancellation)
+            for name, text in zip(names, texts, strict=True)
+        ]
 
     def _task_options(self, fields: Fields) -> TaskOptions:
         """Return the options in the fields of a request: all fields except the texts and the languages."""
@@ -173,9 +184,8 @@ class Service:
             ]
             if not places:
                 continue
-            texts = [task.texts[place] for place in places]
-            self.metrics.count_characters(sum(map(len, texts)))
-            for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):
+            self.metrics.count_characters(sum(len(task.texts[place]) for place in places))
+            for place, answer in zip(places, self._answers(direction, places, task, cancellation), strict=True):
                 answers[place] = answer
 
         def shown(values: Sequence[Any]) -> Any:
@@ -197,15 +207,17 @@ class Service:
             result["word_confidence"] = shown([_word_confidence(answer) for answer in answers])
         return result
 
-    def _answers(self, direction: Direction, texts: list[str], task: Task, cancellation: Cancellation) -> list[Answer]:
-        translate = translate_html if task.is_html else translate_texts
+    def _answers(self, direction: Direction, places: list[int], task: Task, cancellation: Cancellation) -> list[Answer]:
+        """Return the translations of the texts of a task that are at `places`."""
         # With alignments each text is on its own, because sentences that two texts share are translated once.
-        groups = [[text] for text in texts] if task.options.with_alignment else [texts]
-        return [
-            answer
-            for group in groups
-            for answer in translate(direction, group, task.options, self._documents, cancellation)
-        ]
+        groups = [[place] for place in places] if task.options.with_alignment else [places]
+        answers: list[Answer] = []
+        for group in groups:
+            names = [task.names[place] for place in group]
+            translate = partial(translate_html, names=names) if task.is_html else translate_texts
+            texts = [task.texts[place] for place in group]
+            answers += translate(direction, texts, task.options, self._documents, cancellation)
+        return answers
 
     def detect(self, fields: Fields) -> list[dict[str, Any]]:
         """Return the languages that the text of a request may be in, most probable first, each with a confidence (0 to

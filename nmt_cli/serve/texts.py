@@ -186,8 +186,12 @@ def translate_html(
     options: TaskOptions,
     documents: DocumentLimiter,
     cancellation: Cancellation,
+    *,
+    names: Sequence[str] = ("q",),
 ) -> list[Answer]:
     """Return the translation of each piece of HTML with its tags; the sentences of all pieces are translated together.
+
+    Errors call the pieces by their `names`.
 
     Raises:
         InputError: a tag is cut off, elements are nested too deeply, or a glossary is given for a model without
@@ -197,23 +201,24 @@ def translate_html(
         direction, options.sentence_options(direction.engine, with_alignment=True), cancellation
     )
 
-    def render_html(text: str, document: OpenDocument, translate: Translate) -> str:
+    def render_html(name: str, text: str, document: OpenDocument, translate: Translate) -> str:
         source, target = direction.source, direction.target
         return translate_page(
-            text, translate, direction.split, target_lang=target, source_lang=source, work=document.work
+            text, translate, direction.split, target_lang=target, source_lang=source, name=name, work=document.work
         )
 
-    def render_rank(text: str, rank: int) -> str:
+    def render_rank(name: str, text: str, rank: int) -> str:
         with documents.open_document(cancellation) as document:
-            return render_html(text, document, sentences.for_rank(rank, document))
+            return render_html(name, text, document, sentences.for_rank(rank, document))
 
+    named = list(zip(names, texts, strict=True))
     if len(texts) > 1:
         with documents.open_document(cancellation) as document:
-            lines = [line for text in texts for line in _collect_sentences(partial(render_html, text, document))]
+            lines = [line for one in named for line in _collect_sentences(partial(render_html, *one, document))]
             sentences.for_rank(0, document)(lines)
     answers = []
-    for text in texts:
-        best, *others = (render_rank(text, rank) for rank in range(1 + options.alternatives))
+    for name, text in named:
+        best, *others = (render_rank(name, text, rank) for rank in range(1 + options.alternatives))
         answers.append(Answer(best, _alternatives(best, others), sentences.all() if len(texts) == 1 else ()))
     return answers
 
@@ -257,8 +262,12 @@ def _translate_in_place(
 # What tells the language ------------------------------------------------------------------------------------------
 
 
-def text_of_html(direction: Direction, text: str, documents: DocumentLimiter, cancellation: Cancellation) -> str:
+def text_of_html(
+    direction: Direction, name: str, text: str, documents: DocumentLimiter, cancellation: Cancellation
+) -> str:
     """Return the beginning of the text in a piece of HTML, without tags, to detect its language from.
+
+    Errors call the piece `name`.
 
     Raises:
         InputError: a tag is cut off, or elements are nested too deeply.
@@ -266,7 +275,7 @@ def text_of_html(direction: Direction, text: str, documents: DocumentLimiter, ca
     split, target = direction.split, direction.target
     with documents.open_document(cancellation) as document:
         return _source_text(
-            lambda translate: translate_page(text, translate, split, target_lang=target, work=document.work)
+            lambda translate: translate_page(text, translate, split, target_lang=target, name=name, work=document.work)
         )
 
 

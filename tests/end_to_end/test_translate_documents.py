@@ -210,7 +210,7 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
         (("a.po.gz", "-o", "b"), "a.po.gz: there is no such file"),
         (("cut.po.gz", "-o", "b"), "cut.po.gz: the compressed data is damaged or cut off"),
         (("two.po", "-o", "b"), "two.po: is an archive; unpack it, and give a document in it"),
-        (("cut.html", "-o", "b"), "cut.html:2: the page ends within a tag or a comment; the file is cut off"),
+        (("cut.html", "-o", "b"), "cut.html:2: the page ends within a tag or a comment; it is cut off"),
         (("cut.po", "-o", "b"), "cut.po:4: is not a line of a PO file"),
         (("cut.xlf", "-o", "b"), "cut.xlf:2: is not well-formed XML: unclosed token; the file is damaged or cut off"),
         (

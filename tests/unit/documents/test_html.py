@@ -309,10 +309,13 @@ def test_encodings_are_read_as_browsers_read_them(label: str, codec: str, text: 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"<p>one</p>\n<a href='x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
-        (b"<p>one</p>\n<!-- x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
-        (b"<script>\nvar x", "a.html:1: the page ends within <script>; the file is cut off"),
-        (b"<html>\n<body><div>\n<p>one", "a.html:3: the page ends before </div>, which belongs to line 2; the file"),
+        (b"<p>one</p>\n<a href='x", "a.html:2: the page ends within a tag or a comment; it is cut off"),
+        (b"<p>one</p>\n<!-- x", "a.html:2: the page ends within a tag or a comment; it is cut off"),
+        (b"<script>\nvar x", "a.html:1: the page ends within <script>; it is cut off"),
+        (
+            b"<html>\n<body><div>\n<p>one",
+            "a.html:3: the page ends before </div>, which belongs to line 2; it is cut off",
+        ),
         (b"\n" + b"<div>" * 1001, "a.html:2: elements are nested more than 1,000 deep; nest them less"),
         (b"<p>\n" * 12_000_000, "a.html:8000001: the document is larger than 32 MB; cut it into parts"),
     ],
@@ -321,6 +324,13 @@ def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):
     with pytest.raises(InputError) as refusal:
         translate_document("a.html", data, unchanged, SPLIT, target_lang=None)
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize("end", ["<", "</"])
+def test_an_angle_bracket_at_the_end_is_text(end: str):
+    assert page(f"<p>one</p>\n<p>a dog {end}") == "<p>ONE</p>\n<p>A DOG " + end.replace("<", "&lt;")
+    with pytest.raises(InputError, match=r"a\.html:1: the page ends within <script>"):
+        page(f"<script>a {end}")
 
 
 @pytest.mark.parametrize("part", ["<li>one<p>two<p>three", "<p><a name=one>two", "<a name=one>two <b>three</b>"])

@@ -130,6 +130,32 @@ def test_the_pieces_of_html_in_a_list_are_searched_together():
     assert next(iter(served.directions)).engine.asked == [["one dog", "a cat", "tip"]]
 
 
+@pytest.mark.parametrize("source", ["en", "auto"])
+@pytest.mark.parametrize("field", [{}, {"alignment": True}])
+def test_an_error_in_a_piece_of_html_names_the_piece(source, field):
+    profiles = {code: LanguageProfile.of(["one dog"] * 20) for code in ("en", "fr")}
+    served = Service(Directions(list(service("en-fr").directions), profiles), Limits(), Metrics(), lambda: None,
+                     needs_key=False)  # fmt: skip
+    with pytest.raises(
+        InputError, match=r"^q\[2\] \(counted from 0\):2: the page ends within a tag or a comment; it is cut"
+    ):
+        ask(
+            served,
+            q=["<p>one</p>", " ", "two\n<a href='x", "three"],
+            source=source,
+            target="fr",
+            format="html",
+            **field,
+        )
+    with pytest.raises(InputError, match=r"^q:1: the page ends within <script>; it is cut off"):
+        ask(served, q="<script>a", source=source, target="fr", format="html", **field)
+
+
+def test_a_zero_byte_in_html_is_dropped():
+    """Its paragraph was not translated."""
+    assert ask(service("en-fr"), q="<p>a\0 dog</p>", source="en", target="fr", format="html") == "<p>A DOG</p>"
+
+
 def test_a_prefix_for_a_text_without_letters_is_refused():
     with pytest.raises(InputError, match="prefix goes with a text that has letters; this one is not translated"):
         ask(service("en-fr"), q="2024", source="en", target="fr", prefix="En ")
