@@ -112,6 +112,8 @@ class Fields:
         value = self.values.get(name)
         if value in (None, "") or isinstance(value, bool):
             value = int(bool(value))
+        if isinstance(value, float) and value.is_integer():  # as PHP and Lua write whole numbers
+            value = int(value)
         try:
             number = max(0, int(str(value)[:20]))
         except ValueError:
@@ -240,11 +242,22 @@ def _json(body: bytes) -> dict[str, Any]:
         raise RequestRefused(413, f"Invalid request: the body has more than {MAX_VALUES:,} values")
     try:
         value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestRefused(400, "Invalid JSON format") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestRefused(400, f"Invalid JSON format: {_json_problem(body, error)}") from None
     if not isinstance(value, dict):
         raise RequestRefused(400, "Invalid JSON format: the body must be an object")
     return value
+
+
+def _json_problem(body: bytes, error: ValueError | RecursionError) -> str:
+    """Return what is wrong with a JSON text, and where, from the error of its parser."""
+    if isinstance(error, json.JSONDecodeError):
+        if not body.strip():
+            return "the body is empty"
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"the body is not UTF-8 (byte {error.start + 1})"
+    return "a number is too long" if isinstance(error, ValueError) else "its values are nested too deeply"
 
 
 def _has_many_values(body: bytes) -> bool:

@@ -334,7 +334,8 @@ def test_what_is_no_request_gets_an_error_in_json_too(server):
         answer = server.ask(path, data=data)
         assert (answer.status, list(answer.json)) == (status, ["error"])
     answer = server.ask("/translate", data=b"{", Content_Type="application/json")
-    assert (answer.status, answer.json) == (400, {"error": "Invalid JSON format"})
+    message = "Invalid JSON format: line 1, column 2: Expecting property name enclosed in double quotes"
+    assert (answer.status, answer.json) == (400, {"error": message})
 
 
 # About the server -----------------------------------------------------------------------------------------------------

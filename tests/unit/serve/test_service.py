@@ -215,6 +215,36 @@ def test_line_ends_of_a_text_are_kept_as_they_came():
     assert found["translatedText"] == "A DOG\r\nA CAT\nB\r\n"
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"q":\n "a" "b"}', "line 2, column 6: Expecting ',' delimiter"),
+        (b"{'q': 1}", "line 1, column 2: Expecting property name enclosed in double quotes"),
+        ('{"q": "é"}'.encode("latin-1"), "the body is not UTF-8 (byte 8)"),
+        (b" \n", "the body is empty"),
+        (b"", "the body is empty"),
+        (b'{"q": ' + b"1" * 5_000 + b"}", "a number is too long"),
+        (b'{"q": ' + b"[" * 50_000, "its values are nested too deeply"),
+        (b"[]", "the body must be an object"),
+    ],
+)
+def test_json_that_is_wrong_is_refused_with_its_place(body, message):
+    with pytest.raises(RequestRefused) as refusal:
+        read(body, "application/json")
+    assert str(refusal.value) == f"Invalid JSON format: {message}"
+
+
+@pytest.mark.parametrize(("value", "number"), [("2.0", 2), ("-1.0", 0), ("2", 2), ('"2"', 2), ("true", 1)])
+def test_a_whole_number_may_be_written_with_a_point(value, number):
+    assert read(b'{"n": %s}' % value.encode(), "application/json").number("n", most=10) == number
+
+
+@pytest.mark.parametrize("value", ["2.5", "1e400", "-1e400", "NaN", '"2.0"'])
+def test_a_number_that_is_not_whole_is_refused(value):
+    with pytest.raises(RequestRefused, match="n parameter is not a number"):
+        read(b'{"n": %s}' % value.encode(), "application/json").number("n", most=10)
+
+
 # Forms ----------------------------------------------------------------------------------------------------------------
 
 
