@@ -4,6 +4,7 @@ uses h11."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import MutableMapping
 from email.utils import formatdate
 from http import HTTPStatus
@@ -20,8 +21,15 @@ HIGH_WATER_BYTES = 65_536
 MAX_CHUNKS, BYTES_PER_CHUNK = 10_000, 256
 """A body may have `MAX_CHUNKS` chunks of any size, and another one for each `BYTES_PER_CHUNK` bytes. Each chunk
 takes processor time."""
-WRONG_HEADERS = "this is not a request of HTTP/1.1, or its headers are too long"
+WRONG_HEADERS = "this is not a request of HTTP/1.1"
+LONG_HEADERS = f"its headers are longer than {HEADER_BYTES:,} bytes"
+IS_TLS = "this is HTTPS, but the server understands only HTTP; put a proxy in front of it"
 WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
+MAX_PROBLEM = 200
+"""Characters of the reason that h11 gives; it may contain a whole line of the request."""
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+"""Matches a byte that an address may have only as `%` and its number, but which curl sends as it is."""
+_BYTES_OF_H11 = re.compile(r"bytearray\(b(.*)\)", re.DOTALL)
 INCOMPLETE_REQUEST = "the request is not complete"
 
 
@@ -81,6 +89,8 @@ class Exchange:
         self._chunks = self._bytes = 0
         self.is_empty = True
         """True until the first byte of the request has come."""
+        self._is_in_first_line = False
+        """True while the line with the method and the address is not complete."""
         self.is_read = False
         """True if the request is complete, or if no more bytes of it will be read."""
         self.is_answered = False
@@ -101,7 +111,11 @@ class Exchange:
             data = data.lstrip(b"\r\n")  # some clients send an empty line after a body
             if not data:
                 return None
-            self.is_empty = False
+            self.is_empty, self._is_in_first_line = False, True
+        if self._is_in_first_line:
+            line, end, rest = data.partition(b"\n")
+            self._is_in_first_line = not end
+            data = _NOT_ASCII.sub(lambda byte: b"%%%02X" % ord(byte[0]), line) + end + rest
         task = None
         try:
             self._http.receive_data(data)
@@ -117,7 +131,9 @@ class Exchange:
                     break
         except h11.RemoteProtocolError as error:
             self.is_read = self._is_wrong = True
-            wrong = INCOMPLETE_REQUEST if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
+            wrong = (
+                INCOMPLETE_REQUEST if not data else WRONG_BODY if self.has_begun else _problem_of_headers(data, error)
+            )
             raise BadRequest(error.error_status_hint, f"Invalid request: {wrong}") from None
         finally:
             self._state_changed.set()
@@ -241,3 +257,13 @@ class Exchange:
         """
         if self.has_begun and not self.has_begun_response and (self._http.their_http_version or b"") >= b"1.1":
             self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+
+
+def _problem_of_headers(data: bytes, error: h11.RemoteProtocolError) -> str:
+    """Return why the headers of a request are refused; `data` are its last bytes."""
+    if data.startswith(b"\x16"):  # the first byte of TLS, at which h11 fails already
+        return IS_TLS
+    if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return LONG_HEADERS
+    reason = _BYTES_OF_H11.sub(r"\1", str(error))
+    return f"{WRONG_HEADERS}: {reason[:MAX_PROBLEM]}"

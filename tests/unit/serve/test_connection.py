@@ -417,6 +417,41 @@ def test_what_is_no_request_is_refused_in_json(data, status):
     assert list(json.loads(found.partition(b"\r\n\r\n")[2])) == ["error"]
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "this is not a request of HTTP/1.1: Missing mandatory Host: header"),
+        (POST + b"X-A : a\r\n\r\n", "this is not a request of HTTP/1.1: illegal header line: 'X-A : a'"),
+        (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+         "this is not a request of HTTP/1.1: conflicting Content-Length headers"),
+        (b"\x16\x03\x01\x02\x00\x01\xff",
+         "this is HTTPS, but the server understands only HTTP; put a proxy in front of it"),
+        (b"GET /" + b"x" * 70_000, "its headers are longer than 65,536 bytes"),
+    ],
+)  # fmt: skip
+def test_a_request_that_is_refused_is_told_why(data, message):
+    found = served(Limits(), small, answer_to(data))
+    assert json.loads(found.partition(b"\r\n\r\n")[2]) == {"error": f"Invalid request: {message}"}
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_an_address_may_be_utf_8(size):
+    """As curl sends it."""
+
+    async def app(scope, receive, send):
+        await echo({**scope, "path": scope["path"] + "?" + scope["query_string"].decode()}, receive, send)
+
+    data = "PUT /é?q=café HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\né".encode()
+
+    def client(connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(data), size):
+            connection.sendall(data[start : start + size])
+        return rest_of(connection)
+
+    assert served(Limits(), app, client).decode().endswith("\r\n\r\n/é?q=caf%C3%A9é")
+
+
 # Clients that leave, or seem to --------------------------------------------------------------------------------------
 
 
