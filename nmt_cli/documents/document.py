@@ -174,7 +174,7 @@ def _translate_in_place(
     if num_unfinished:
         counts.notes.append(
             f"{format_count(num_unfinished, 'unfinished translation')} {'was' if num_unfinished == 1 else 'were'} "
-            "left; --overwrite replaces them"
+            "left; nmt translate --overwrite replaces them"
         )
     if num_subflows:
         counts.notes.append(
@@ -199,7 +199,7 @@ def _refuse_mixture(document: EncodedText, place: int, name: str, declared: str,
             place,
             f"its {name} is {declared.strip()} and it has translations, but the model translates into {target_lang}. "
             f"Two languages would stand in one file. Correct {name} if it is wrong, take the translations out, or "
-            "replace them with --overwrite",
+            "replace them with nmt translate --overwrite",
         )
 
 

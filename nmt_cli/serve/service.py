@@ -247,8 +247,11 @@ class Service:
             raise RequestRefused(400, "Invalid request: missing file parameter")
         source, asked = fields.code("source"), fields.code("target")
         target = self._language(asked)
-        if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
-            raise RequestRefused(400, "Invalid request: file format not supported")
+        if (ending := PurePath(file.name).suffix.lower()) not in FILE_ENDINGS:
+            found = f"ending {ending[:40]}" if ending else "file name without an ending"
+            raise RequestRefused(
+                400, f"Invalid request: file format not supported: {found}; use one of {', '.join(FILE_ENDINGS)}"
+            )
         if source.lower() == "auto":
             self._check_detection()
             first = next(iter(self.directions))

@@ -12,7 +12,7 @@ TRUSTED = ["127.0.0.1", "::1", "172.16.0.0/12"]
 
 
 def seen(client, headers):
-    """Return the client and the scheme that the application sees."""
+    """Return the client, the scheme and the header Host that the application sees."""
     scopes = []
 
     async def app(scope, receive, send):
@@ -21,7 +21,7 @@ def seen(client, headers):
     scope = {"type": "http", "client": (client, 1234), "scheme": "http",
              "headers": [(name.encode(), value.encode()) for name, value in headers]}  # fmt: skip
     asyncio.run(ProxyHeadersMiddleware(app, TRUSTED)(scope, None, None))
-    return scopes[0]["client"][0], scopes[0]["scheme"]
+    return scopes[0]["client"][0], scopes[0]["scheme"], dict(scopes[0]["headers"]).get(b"host", b"").decode()
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,21 @@ def test_only_a_trusted_proxy_says_that_the_client_asks_over_https():
 )
 def test_the_scheme_is_what_the_proxy_says_that_the_client_has_asked(forwarded, protos, found):
     assert seen("127.0.0.1", [("x-forwarded-for", forwarded), ("x-forwarded-proto", protos)])[1] == found
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "hosts", "found"),
+    [
+        ("127.0.0.1", "203.0.113.5", "mt.example.org", "mt.example.org"),
+        ("127.0.0.1", "203.0.113.5", "mt.example.org:8443", "mt.example.org:8443"),
+        ("127.0.0.1", "203.0.113.5", "[2001:db8::1]:443", "[2001:db8::1]:443"),
+        ("127.0.0.1", "203.0.113.5, 172.20.0.3", "mt.example.org, inner", "mt.example.org"),  # two proxies
+        ("127.0.0.1", "203.0.113.5", "evil.example, mt.example.org", "mt.example.org"),  # the client has sent the first
+        ("127.0.0.1", "203.0.113.5", "a/b@c", "inner:5000"),
+        ("127.0.0.1", "203.0.113.5", "", "inner:5000"),
+        ("203.0.113.9", "203.0.113.5", "mt.example.org", "inner:5000"),
+    ],
+)
+def test_the_host_is_what_a_trusted_proxy_says_that_the_client_has_asked(client, forwarded, hosts, found):
+    headers = [("host", "inner:5000"), ("x-forwarded-for", forwarded), ("x-forwarded-host", hosts)]
+    assert seen(client, headers)[2] == found

@@ -170,6 +170,24 @@ def test_characters_that_no_model_reads_are_not_counted():
     assert "\nnmt_characters_total 9\n" in served.metrics.text([])
 
 
+@pytest.mark.parametrize(
+    ("name", "found"), [("a.PDF", "ending .pdf"), ("a" * 80, "file name without an ending"), ("a.tar.", None)]
+)
+def test_a_file_of_another_format_is_told_the_endings(name, found):
+    fields = Fields({"source": "en", "target": "fr"}, {"file": File(name, b"a")})
+    message = f"^Invalid request: file format not supported: {found or '.*'}; use one of .txt, .*.po"
+    with pytest.raises(RequestRefused, match=message):
+        service("en-fr").file_task(fields, Cancellation())
+
+
+def test_a_catalogue_in_another_language_gets_advice_that_a_client_can_follow():
+    file = File("a.po", b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr "b"\n')
+    served = service("en-fr")
+    task = served.file_task(Fields({"source": "en", "target": "fr"}, {"file": file}), Cancellation())
+    with pytest.raises(InputError, match=r"take the translations out, or replace them with nmt translate --overwrite$"):
+        served.translate_file(task, Cancellation())
+
+
 @pytest.mark.parametrize("when", ["split", "translated"])
 @pytest.mark.parametrize("name", ["a.html", "a.txt"])
 def test_work_on_a_document_ends_when_its_client_has_left(when, name):
