@@ -349,7 +349,7 @@ def test_translations_in_another_language_are_replaced_or_the_catalogue_is_refus
     assert str(refusal.value) == (
         "a.po:4: its Language is en and it has translations, but the model translates into pt-BR. Two languages would "
         "stand in one file. Correct Language if it is wrong, take the translations out, or replace them with "
-        "--overwrite"
+        "nmt translate --overwrite"
     )
     assert '"Language: pt_BR\\n"' in catalogue(text, target_lang="pt-BR", overwrite=True)
 

@@ -238,7 +238,7 @@ def test_translations_in_another_language_are_replaced_or_the_file_is_refused():
     assert str(refusal.value) == (
         "a.xlf:2: its target-language is fr and it has translations, but the model translates into de_AT. Two "
         "languages would stand in one file. Correct target-language if it is wrong, take the translations out, or "
-        "replace them with --overwrite"
+        "replace them with nmt translate --overwrite"
     )
     done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT", overwrite=True).content
     assert b'target-language="de-AT"' in done
