@@ -60,7 +60,7 @@ def split_into_sentences(atoms: Iterable[Atom], split: Splitter, work: Work) -> 
     """Return the sentences of a text and the atoms between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
-    for atom in _break_unpaired_tags(_merge_empty_elements(atoms), work):
+    for atom in _break_parted_tags(_merge_empty_elements(atoms), work):
         work.step()
         if atom.kind is Kind.BREAK:
             items += [*_items_of_run(run, split, work), atom]
@@ -82,29 +82,21 @@ def _merge_empty_elements(atoms: Iterable[Atom]) -> list[Atom]:
     return merged
 
 
-def _break_unpaired_tags(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with each tag that is not paired, or whose partner is beyond a break, turned into a break.
+def _break_parted_tags(atoms: Sequence[Atom], work: Work) -> list[Atom]:
+    """Return the atoms with each tag whose partner is beyond a break turned into a break.
 
-    A tag whose name is never opened or never closed, as in `Usage: open <file>`, becomes one that encloses nothing.
+    A tag without a partner, as in `Usage: open <file>` or `<a><b>red</a></b>`, becomes one that encloses nothing.
     """
-    ends = {kind: {atom.text for atom in atoms if atom.kind is kind} for kind in (Kind.OPEN, Kind.CLOSE)}
-    paired = ends[Kind.OPEN] & ends[Kind.CLOSE]
-    result = [
-        Atom(atom.raw, "", Kind.STANDALONE, atom.inner)
-        if atom.kind in (Kind.OPEN, Kind.CLOSE) and atom.text not in paired
-        else atom
-        for atom in atoms
-    ]
-    while True:
-        work.step(len(atoms))
-        breaks = list(accumulate((atom.kind is Kind.BREAK for atom in result), initial=0))
-        pairs = closing_tags(result).items()
-        kept = {place for pair in pairs if breaks[pair[0]] == breaks[pair[1]] for place in pair}
-        alone = [i for i, atom in enumerate(result) if atom.kind in (Kind.OPEN, Kind.CLOSE) and i not in kept]
-        if not alone:
-            return result
-        for place in alone:  # which may part others
-            result[place] = as_break(result[place])
+    work.step(len(atoms))
+    breaks = list(accumulate((atom.kind is Kind.BREAK for atom in atoms), initial=0))
+    pairs = closing_tags(atoms).items()
+    is_parted = {place: breaks[pair[0]] != breaks[pair[1]] for pair in pairs for place in pair}
+    result = list(atoms)
+    for place, atom in enumerate(atoms):
+        if atom.kind in (Kind.OPEN, Kind.CLOSE) and is_parted.get(place, True):  # pairs around it are parted too
+            kind = Kind.BREAK if place in is_parted else Kind.STANDALONE
+            result[place] = Atom(atom.raw, "", kind, atom.inner)
+    return result
 
 
 def as_break(atom: Atom) -> Atom:

@@ -38,6 +38,8 @@ def lines_of(text: str, translate=upper) -> tuple[list[str], str]:
         ("a <color=#F00>red</color> car", "a red car"),
         ("a <foo>red</foo> <blink>car</blink>", "a red car"),
         ("a <fb:like>red</fb:like> car", "a red car"),
+        ("a <a href=x><b>red</a></b> car", "a red car"),
+        ("a <b><i>red car</b></i> now", "a red car now"),
     ],
 )
 def test_a_sentence_goes_across_phrasing_content(text: str, line: str | None):
