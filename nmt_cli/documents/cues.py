@@ -75,8 +75,8 @@ def _bare_lines(segment: Segment) -> list[str]:
 def _begins_sentence_anew(line: str, before: str, beginnings: frozenset[str] | None) -> bool:
     """Return whether a line begins a new sentence: it starts with a capital letter, or is nothing but a number.
 
-    A capital letter does not count if `before`, the line before it, is in capitals or ends with a comma, a semicolon or
-    a dash. With `beginnings`, it counts only in one of these words.
+    A capital letter does not count if `before`, the line before it, is in capitals or ends with a comma or a semicolon.
+    With `beginnings`, it counts only in one of these words.
     """
     if line.strip(" .,:;!?").isdecimal():
         return True
@@ -85,7 +85,7 @@ def _begins_sentence_anew(line: str, before: str, beginnings: frozenset[str] | N
         return False
     letter = next(filter(str.isalnum, line), "")
     is_capital = letter.isupper() and not before.isupper() and _I.match(line.lstrip()) is None
-    return is_capital and not before.rstrip().endswith((",", ";", "-", "–", "—"))
+    return is_capital and not before.rstrip().endswith((",", ";"))
 
 
 def _is_end(line: str) -> bool:

@@ -112,6 +112,9 @@ def test_subtitles_in_an_older_encoding_become_utf_8():
         (["He knows that", "I am rich."], ["He knows that I am rich."]),
         (["He said,", "Their doctor is rich."], ["He said, Their doctor is rich."]),
         (["HE IS", "RICH NOW."], ["HE IS RICH NOW."]),
+        (["Where is the red car--", "Their house"], ["Where is the red car--", "Their house"]),
+        (["Where is the red car —", "Their house"], ["Where is the red car —", "Their house"]),
+        (["Where is the red car –", "or the"], ["Where is the red car – or the"]),
         (["he has", "42 cars."], ["he has 42 cars."]),
     ],
 )
