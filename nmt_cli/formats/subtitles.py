@@ -125,6 +125,8 @@ class Subtitles(Content):
                 number = _end_of_text(texts, number + 1, is_vtt=is_vtt)
                 continue
             at = number if _TIMES.match(texts[number]) else number + 1
+            while at < len(texts) and line.isdecimal() and not texts[at].strip():  # as in files with doubled line ends
+                at += 1
             times = _TIMES.match(texts[at]) if at < len(texts) else None
             if times is None:
                 end = _end_of_text(texts, number, is_vtt=is_vtt)

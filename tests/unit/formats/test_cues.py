@@ -130,6 +130,16 @@ def test_no_sentence_goes_on_before_a_capital_letter_or_a_number(texts, sentence
     assert seen == sentences
 
 
+@pytest.mark.parametrize("end", ["\n\n", "\r\r\n"])
+def test_blank_lines_between_the_lines_of_a_cue_are_no_damage(end):
+    cues = (
+        f"1{end}00:00:01,000 --> 00:00:02,000{end}a dog.{end}{end}2{end}00:00:03,000 --> 00:00:04,000{end}a cat.{end}"
+    )
+    done = translated(cues.encode(), "a.srt")
+    expected = cues.replace("a dog", "A DOG").replace("a cat", "A CAT")
+    assert (done.content.decode(), done.counts.notes) == (expected, [])
+
+
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_a_cue_never_gets_a_line_without_text(name):
     def losing(lines):
