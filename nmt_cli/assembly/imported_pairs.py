@@ -15,7 +15,7 @@ from nmt_cli.assembly.file_checks import refuse_invalid_languages, rereadable_pa
 from nmt_cli.data.lines import input_name
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.formats.importing import plan, read_job
-from nmt_cli.formats.languages import Languages, is_language_name, language_of_name
+from nmt_cli.formats.languages import Languages, is_language_name, language_of_path
 from nmt_cli.formats.members import FORMATS, ONE_SIDE_FORMATS, Settings, recognise_input
 from nmt_cli.formats.opening import Input, unpack_spreadsheets
 from nmt_cli.formats.report import ImportReport
@@ -133,8 +133,8 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
                 refused.append(str(error))
                 continue
             is_side = any(one.format in ONE_SIDE_FORMATS for one in kinds)
-            if is_side and _is_excluded_by_name(path.name, settings):
-                refused.append(f"{path}: is text in one language, and its name does not name {asked}")
+            if is_side and _is_excluded_by_name(path.relative_to(name).as_posix(), settings):
+                refused.append(f"{path}: is text in one language, and its path does not name {asked}")
                 log(f"not read: {refused[-1]}")
             else:
                 found.append(str(path))
@@ -147,14 +147,15 @@ def _expand_directories(files: Sequence[str], settings: Settings) -> list[str]:
     return listed
 
 
-def _is_excluded_by_name(name: str, settings: Settings) -> bool:
-    """Return whether a file is left out because of the language in its name.
+def _is_excluded_by_name(path: str, settings: Settings) -> bool:
+    """Return whether a file is left out because of the language in its path within the directory.
 
-    In an import of two languages, its name must name one of them. In an import of one, it must not name another.
+    In an import of two languages, its path must name one of them. In an import of one, it must not name another.
     """
-    if language_of_name(name, settings.languages) is not None:
+    if language_of_path(path, settings.languages) is not None:
         return False
-    return not settings.is_single or any(is_language_name(part) for part in name.lower().split(".")[1:])
+    *folders, name = path.lower().split("/")
+    return not settings.is_single or any(is_language_name(part) for part in (*folders, *name.split(".")[1:]))
 
 
 def _write_pairs(inputs: Sequence[Input], made: ImportedFiles, settings: Settings) -> ImportReport:

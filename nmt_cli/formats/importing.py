@@ -12,7 +12,7 @@ from nmt_cli.formats.csv import read_csv
 from nmt_cli.formats.encoded_text import declared_charset, decode_document, detect_document_encoding, note_on_encoding
 from nmt_cli.formats.encoding import TextFacts, asked_codec, detect_encoding, is_plainly_utf8, read_lines, text_head
 from nmt_cli.formats.jsonl import read_json_lines, read_json_texts
-from nmt_cli.formats.languages import language_of_name
+from nmt_cli.formats.languages import language_of_name, other_language_of_name
 from nmt_cli.formats.members import ONE_SIDE_FORMATS, RecognisedInput, Settings, recognise_input
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
@@ -69,6 +69,10 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
         for one in chosen:
             (side_files if one.format in ONE_SIDE_FORMATS else standalone_files).append(one)
     _refuse_doubles([*side_files, *standalone_files])
+    for one in side_files:
+        if (other := other_language_of_name(one.input_file.inner_name, settings.languages)) is not None:
+            asked = " or ".join(dict.fromkeys(settings.languages))
+            raise InputError(f"{one.input_file.name}: is named as {other}, not as {asked}; if it is, rename the file")
     _refuse_tables_by_language(standalone_files, side_files, settings)
     if settings.is_single:
         standalone_files, side_files = [*side_files, *standalone_files], []
@@ -79,7 +83,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             f"{one.input_file.name}: is {what}; give the file with its translations too, or if it is a table, say so "
             "with --format tsv or --format csv. `nmt import FILE -o PREFIX --lang XX` takes a text in one language"
         )
-    names = [one.input_file.inner_name for one in side_files]
+    names = [one.input_file.inner_path for one in side_files]
     jobs = [
         _job_of_two((side_files[first], side_files[second]), settings, ignored)
         for first, second in pair_files(names, settings.languages)

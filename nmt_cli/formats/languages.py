@@ -6,6 +6,7 @@ Cyrillic one. Nothing is guessed of other languages.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -117,7 +118,31 @@ def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -
     return None
 
 
-def stem_of_name(name: str, languages: Languages) -> str:
+def language_of_path(path: str, languages: Languages, *, at_end: bool = False) -> str | None:
+    """Return which of two languages a path contains: in the name of the file, or else the nearest folder has it."""
+    folder, name = os.path.split(path)
+    if (found := language_of_name(name, languages, at_end=at_end)) is not None:
+        return found
+    named = (_language_of_folder(part, languages) for part in reversed(folder.split("/")))
+    return next((language for language in named if language is not None), None)
+
+
+def stem_of_path(path: str, languages: Languages) -> str:
+    """Return a path without the language in it: `movie` for `movie.fr.srt`, and `a` for `fr/a`."""
+    folder, name = os.path.split(path)
+    if language_of_name(name, languages, at_end=True) is not None:
+        return _stem_of_name(name, languages)
+    return "/".join(part for part in (*folder.split("/"), name.lower()) if not _language_of_folder(part, languages))
+
+
+def _language_of_folder(name: str, languages: Languages) -> str | None:
+    """Return which of two languages the name of a folder is, as `fr` or `pt_BR`; None for `en-fr` and other names."""
+    own = {primary_language(part) for part in re.split(r"[-_@]", name)}
+    named = [language for language in languages if primary_language(language) in own]
+    return named[0] if len({*named}) == 1 and primary_language(name) == primary_language(named[0]) else None
+
+
+def _stem_of_name(name: str, languages: Languages) -> str:
     """Return a file name without the language with which it ends: `movie` for `movie.fr.srt`."""
     name = _without_format(name)
     for language in languages:
@@ -140,6 +165,14 @@ def headers_naming(names: Sequence[str], language: str) -> list[int]:
     named = [place for place, name in enumerate(names) if language_in(name) == primary_language(language)]
     others = [place for place in named if place not in exact]
     return others or exact if language.lower() in AMBIGUOUS_CODES else exact or others
+
+
+def other_language_of_name(name: str, languages: Languages) -> str | None:
+    """Return the code with which a file name such as `train.de` ends, if it is none of two languages; else None."""
+    ending = _without_format(name).rpartition(".")[2]
+    is_other = primary_language(ending) not in map(primary_language, languages)
+    is_code = ending in ALIASES and len(ending) < 4 and ending not in AMBIGUOUS_CODES
+    return ending if is_other and is_code and "." in name else None
 
 
 def is_language_name(text: str) -> bool:

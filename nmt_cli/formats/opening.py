@@ -54,6 +54,11 @@ class Input:
         """Name of the file or member without an ending such as `.gz`; it may tell the format and the language."""
         return inner_name(self.member or self.path)
 
+    @property
+    def inner_path(self) -> str:
+        """Path of the file or member without an ending such as `.gz`; its folders may tell the language."""
+        return os.path.join(os.path.dirname(self.member or self.path), self.inner_name)
+
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open the decompressed content.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, language_of_name, order_of, stem_of_name
+from nmt_cli.formats.languages import Languages, language_of_path, order_of, stem_of_path
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import ImportedPair
 from nmt_cli.system.console import format_count, warn
@@ -17,21 +18,23 @@ Side = tuple[Input, TextFacts]
 
 
 def pair_files(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
-    """Return the indices of the two files of each pair, by their names.
+    """Return the indices of the two files of each pair, by their paths.
 
-    Files whose names differ only in the language belong together, as in `a.en b.en a.fr b.fr`. If not all files can be
-    paired so, the first belongs to the second, the third to the fourth, and so on.
+    Files whose paths differ only in the language belong together, as in `a.en b.en a.fr b.fr` or `en/a fr/a`. If not
+    all files can be paired so, the first belongs to the second, the third to the fourth, and so on.
 
     Raises:
-        InputError: two files would be paired by their order, but both names have the same language.
+        InputError: two files would be paired by their order, but both paths have the same language.
     """
     neighbours = [(place, place + 1) for place in range(0, len(names), 2)]
+    shared = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]) if names else ""
+    paths = [os.path.relpath(os.path.abspath(name), shared) for name in names]
     if primary_language(languages.source) == primary_language(languages.target):
         return neighbours
-    named = [language_of_name(name, languages, at_end=True) for name in names]
+    named = [language_of_path(path, languages, at_end=True) for path in paths]
     by_stem: dict[str, dict[str | None, list[int]]] = {}
-    for place, (name, language) in enumerate(zip(names, named, strict=True)):
-        by_stem.setdefault(stem_of_name(name, languages), {}).setdefault(language, []).append(place)
+    for place, (path, language) in enumerate(zip(paths, named, strict=True)):
+        by_stem.setdefault(stem_of_path(path, languages), {}).setdefault(language, []).append(place)
     twos = [(found.get(languages.source, []), found.get(languages.target, [])) for found in by_stem.values()]
     if 2 * len(twos) == len(names) and all(len(source) == len(target) == 1 for source, target in twos):
         return [(min(source + target), max(source + target)) for source, target in twos]
@@ -46,7 +49,7 @@ def pair_files(names: Sequence[str], languages: Languages) -> list[tuple[int, in
 
 def order_sides(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:
     """Return the sides with the source first, and the evidence for it, in words: the names, the texts or the order."""
-    named = [language_of_name(input_file.inner_name, languages) for input_file, _ in sides]
+    named = [language_of_path(input_file.inner_path, languages) for input_file, _ in sides]
     order = order_of(_texts(sides[0]), _texts(sides[1]), languages)
     if named in ([languages.source, languages.target], [languages.target, languages.source]):
         if named[0] == languages.source != languages.target and order.is_swapped and order.is_certain:

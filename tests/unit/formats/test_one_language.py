@@ -114,7 +114,7 @@ def test_a_directory_stands_for_the_files_in_it(tmp_path, capsys):
     made = import_pairs([str(folder)], str(tmp_path / "made"), Settings(Languages("en", "fr")))
     assert sorted(made.source.read_text().splitlines()) == ["a dog", "one dog"]
     said = capsys.readouterr().err
-    assert "README.txt: is text in one language, and its name does not name en or fr" in said
+    assert "README.txt: is text in one language, and its path does not name en or fr" in said
     assert "c.png: is a picture" in said
     one = import_pairs([str(folder)], str(tmp_path / "one"), Settings(Languages("fr", "fr"), is_single=True))
     assert sorted(one.source.read_text().splitlines()) == ["All about dogs.", "un chien", "un chien"]

@@ -294,3 +294,23 @@ def test_a_line_of_brackets_is_text_and_no_endless_json():
     deep = b'{"a":' + b"[" * 3_000
     assert suspected_format(deep, "train.en") is None
     assert text_format(deep.decode() + "\nsome words\n", "train.en") == "text"
+
+
+def test_files_in_folders_named_after_the_languages_are_paired_by_these(tmp_path):
+    for folder, texts in (("en-fr/en", ("Yes.", "No.")), ("en-fr/fr", ("Oui.", "Non."))):
+        (tmp_path / folder).mkdir(parents=True)
+        for name, text in zip("ab", texts, strict=True):
+            (tmp_path / folder / f"{name}.txt").write_text(f"{text}\n")
+    paths = sorted(tmp_path.rglob("*.txt"))
+    assert imported(*paths).pairs == imported(tmp_path).pairs == [("Yes.", "Oui."), ("No.", "Non.")]
+    assert imported(paths[3], paths[1]).pairs == [("No.", "Non.")]
+    (tmp_path / "c.txt").write_text("Oui.\n")
+    with pytest.raises(InputError, match=r"en/a\.txt and \S*en/b\.txt: both are named as en"):
+        imported(*paths[:3], tmp_path / "c.txt")
+
+
+def test_a_text_named_after_a_third_language_is_refused(tmp_path):
+    for name in ("c.de", "c.en"):
+        (tmp_path / name).write_text("Ja.\n")
+    with pytest.raises(InputError, match=r"c\.de: is named as de, not as en or fr"):
+        imported(tmp_path / "c.de", tmp_path / "c.en")
