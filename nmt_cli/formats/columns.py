@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice, permutations
 
@@ -43,6 +43,8 @@ _SIDES = (
 )  # fmt: skip
 """Names of columns with source texts, and of columns with their translations, in small letters."""
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
+OTHER_LANGUAGES = "in other languages, as another column says"
+"""Reason for leaving out a row."""
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _UNFINISHED = frozenset(
     ("true", "yes", "1", "fuzzy", "draft", "unfinished", "needs review", "needs-review", "needs work", "needs editing",
@@ -109,6 +111,8 @@ def rows_as_pairs(
         report.inputs[-1]["header"] = [cell.strip() for cell in sample[0][1]]
     report.inputs[-1]["columns_by"] = columns.reason
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
+    marks = language_columns(_cells_below(sample, columns.has_header), settings.languages, {source, target})
+    order = settings.languages if source < target else settings.languages[::-1]
     body = islice(rows, int(columns.has_header), None)
     width = columns.width if not is_grid and needed > 1 else 0
     for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
@@ -128,6 +132,8 @@ def rows_as_pairs(
             given = [(header, cells[column]) for column, header in states if column < len(cells)]
             if (state := unfinished_state(given)) and cells[target].strip():
                 report.skip(f"unfinished ({state})", f"{name}:{place}")
+            elif names_other_languages([cells[c] for c in marks if c < len(cells)], order, settings):
+                report.skip(OTHER_LANGUAGES, f"{name}:{place}")
             else:
                 yield from _pair(place, cells[source], cells[target], name, report)
 
@@ -170,6 +176,49 @@ def unfinished_state(fields: Iterable[tuple[str, object]]) -> str | None:
     return None
 
 
+def language_columns(rows: Sequence[Sequence[str]], languages: Sequence[str], texts: Container[int]) -> list[int]:
+    """Return the columns apart from `texts` that name the language of each row; one of them names one of `languages`.
+
+    Without such a name, they may be articles, such as `el` and `la`.
+    """
+    asked, width = {*map(primary_language, languages)}, max(map(len, rows), default=0)
+    found = [column for column in range(width) if column not in texts and holds_languages(rows, column)]
+    seen = {primary_language(cell) for column in found for cell in _column_cells(rows, column)}
+    return found if seen & asked else []
+
+
+def holds_languages(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """Return whether nearly all cells of a column are codes or names of languages, and not only `id` and `no`.
+
+    Codes that are not known here count too, if at least half of the cells are known.
+    """
+    cells = [cell for cell in _column_cells(rows, column) if cell.strip().lower() not in ("", *AMBIGUOUS_CODES)]
+    if not cells or 2 * sum(map(_is_language, cells)) < len(cells):
+        return False
+    return _is_mostly(rows, column, lambda cell: _is_language(cell) or re.fullmatch("[a-z]{2,3}", cell.strip()))
+
+
+def _is_language(cell: str) -> bool:
+    return is_language_name(cell) or (len(cell) < 9 and "-" in cell.replace("_", "-") and language_in(cell) is not None)
+
+
+def names_other_languages(codes: Sequence[str], order: Sequence[str], settings: Settings) -> bool:
+    """Return whether a row names languages, and the import does not ask for these.
+
+    Two are compared in the order of the row, unless --columns tells the sides.
+    """
+    own, asked = [primary_language(code) for code in codes if code.strip()], [*map(primary_language, order)]
+    if settings.columns is not None:
+        own, asked = sorted(own), sorted(asked)
+    if len(own) == 2 and not settings.is_single:
+        return own != asked
+    return bool(own) and {*own}.isdisjoint(asked)
+
+
+def _cells_below(sample: Sequence[tuple[str | int, list[str]]], has_header: bool) -> list[list[str]]:
+    return [cells for _, cells in sample[int(has_header) :]]
+
+
 def rows_as_texts(
     rows: Iterable[tuple[str | int, list[str]]],
     name: str,
@@ -190,6 +239,8 @@ def rows_as_texts(
     sample, rows = _begin_table(rows, Languages(language, language), report)
     column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
     report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}
+    settings = Settings(Languages(language, language), is_single=True)
+    marks = language_columns(_cells_below(sample, has_header), (language,), {column})
     body = islice(rows, int(has_header), None)
     width = 0 if is_grid or width < 2 else width
     for (place, cells), is_cut in _mark_cut_rows(body, width, has_parts=_has_parts(sample, width)):
@@ -197,6 +248,10 @@ def rows_as_texts(
             report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
         elif any(cells) or any(isinstance(cell, NonTextCell) for cell in cells):
             cell = cells[column] if len(cells) > column else ""
+            codes = [cells[place] for place in marks if place < len(cells)]
+            if names_other_languages(codes, (language,), settings):
+                report.skip(OTHER_LANGUAGES, f"{name}:{place}")
+                continue
             yield from _pair(place, cell, cell, name, report)
 
 
@@ -340,10 +395,18 @@ def choose_columns(
 
 
 def _without_repeated_cells(rows: Sequence[list[str]]) -> list[str]:
-    """Return the first row, with cells emptied that at least half of the rows below repeat: they name no column."""
+    """Return the first row, with cells emptied that name no column.
+
+    At least half of the rows below repeat them, or they are languages, as in the rows below, of other columns' texts.
+    """
     below = rows[1:]
+    marks = [c for c in range(len(rows[0])) if len(rows[0]) > 3 and _is_language(rows[0][c])]
+    marks = [c for c in marks if holds_languages(below, c)]
     num_same = [sum(len(row) > c and row[c] == cell for row in below) for c, cell in enumerate(rows[0])]
-    return ["" if 2 * n >= len(below) > 0 else cell for cell, n in zip(rows[0], num_same, strict=True)]
+    return [
+        "" if 2 * n >= len(below) > 0 or c in marks else cell
+        for c, (cell, n) in enumerate(zip(rows[0], num_same, strict=True))
+    ]
 
 
 def is_header(row: list[str], languages: Languages | None = None, body: Sequence[list[str]] = ()) -> bool:
@@ -419,6 +482,7 @@ def _named_columns(
     if primary_language(languages.source) != primary_language(languages.target) and None not in in_language:
         return in_language[0] or 0, in_language[1] or 0
     sides = [[c for c, cell in enumerate(header) if set(re.split(r"[\W_]+", cell.lower())) & side] for side in _SIDES]
+    sides = [[c for c in side if not holds_languages(body, c)] for side in sides]
     languages_there = [cell for cell in header if is_language_name(cell)]
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         return sides[0][0], sides[1][0]
@@ -438,19 +502,19 @@ def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> i
     return found[0] if len(found) == 1 else None
 
 
-def _is_mostly(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
+def _is_mostly(rows: Sequence[Sequence[str]], column: int, test: Callable[[str], object]) -> bool:
     """Return whether at least nine of ten filled cells of a column pass the test."""
     cells = [cell for cell in _column_cells(rows, column) if cell.strip()]
     return bool(cells) and sum(bool(test(cell)) for cell in cells) >= 0.9 * len(cells)
 
 
-def _column_cells(rows: Sequence[list[str]], column: int) -> list[str]:
+def _column_cells(rows: Sequence[Sequence[str]], column: int) -> list[str]:
     return [row[column] for row in rows if len(row) > column]
 
 
 def _is_text(rows: Sequence[list[str]], column: int) -> bool:
     """Return whether a column holds text: not numbers, addresses or codes of languages, and not mostly empty cells."""
-    if _is_mostly(rows, column, is_language_name):
+    if _is_mostly(rows, column, _is_language) or holds_languages(rows, column):
         return False
     if _is_mostly(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
         return False

@@ -8,9 +8,18 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from nmt_cli.formats.columns import SAMPLE_ROWS, split_columns_option, unfinished_state
+from nmt_cli.formats.columns import (
+    OTHER_LANGUAGES,
+    SAMPLE_ROWS,
+    holds_languages,
+    language_columns,
+    names_other_languages,
+    split_columns_option,
+    unfinished_state,
+)
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, headers_naming
+from nmt_cli.formats.members import Settings
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import ImportedPair, ImportReport
 from nmt_cli.system.errors import InputError
@@ -40,6 +49,10 @@ def read_json_lines(
         raise InputError(f"{input_file.name}: holds no JSON object in any line")
     keys = _keys([record for _, record in sample], input_file.name, languages, asked)
     report.inputs[-1]["columns"] = list(keys)
+    fields, rows = _as_rows([record for _, record in sample])
+    marks = [fields[place] for place in language_columns(rows, languages, [*map(fields.index, keys)])]
+    order = languages if fields.index(keys[0]) < fields.index(keys[1]) else languages[::-1]
+    settings = Settings(languages, asked)
     for number, record in chain(sample, records):
         texts = [record.get(key) for key in keys]
         missing = [key for key, text in zip(keys, texts, strict=True) if not isinstance(text, str)]
@@ -48,6 +61,8 @@ def read_json_lines(
             report.skip(f"the field {' and '.join(missing)} {state}", f"{input_file.name}:{number}")
         elif not with_unfinished and (unfinished := unfinished_state(record.items())):
             report.skip(f"unfinished ({unfinished})", f"{input_file.name}:{number}")
+        elif names_other_languages([str(record.get(key) or "") for key in marks], order, settings):
+            report.skip(OTHER_LANGUAGES, f"{input_file.name}:{number}")
         else:
             yield ImportedPair(number, *map(str, texts))
 
@@ -65,7 +80,13 @@ def read_json_texts(
     records = _records(input_file, facts, report)
     sample = list(islice(records, SAMPLE_ROWS))
     fields = list(dict.fromkeys(key for _, record in sample for key in record))
-    texts = [key for key in fields if any(isinstance(record.get(key), str) for _, record in sample)]
+    _, rows = _as_rows([record for _, record in sample])
+    marks = language_columns(rows, (language,), ())
+    codes = [fields[place] for place in marks]
+    texts = [
+        key for key in fields if key not in codes and any(isinstance(record.get(key), str) for _, record in sample)
+    ]
+    settings = Settings(Languages(language, language), is_single=True)
     found = (
         [fields[place] for place in headers_naming(fields, language)]
         or [key for key in ("text", "sentence") if key in texts]
@@ -81,7 +102,9 @@ def read_json_texts(
         )
     report.inputs[-1]["columns"] = found
     for number, record in chain(sample, records):
-        if isinstance(text := record.get(found[0]), str):
+        if names_other_languages([str(record.get(key) or "") for key in codes], (language,), settings):
+            report.skip(OTHER_LANGUAGES, f"{input_file.name}:{number}")
+        elif isinstance(text := record.get(found[0]), str):
             yield ImportedPair(number, text, text)
         else:
             report.skip(f"the field {found[0]} is missing or not a string", f"{input_file.name}:{number}")
@@ -107,6 +130,13 @@ def _records(input_file: Input, facts: TextFacts, report: ImportReport) -> Itera
         yield number, inner if isinstance(inner, dict) else record
 
 
+def _as_rows(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the names of all fields, and the values of each record, as a table; all but strings are empty cells."""
+    fields = list(dict.fromkeys(key for record in records for key in record))
+    values = ([record.get(key) for key in fields] for record in records)
+    return fields, [[value if isinstance(value, str) else "" for value in row] for row in values]
+
+
 def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, asked: str | None) -> tuple[str, str]:
     """Return the names of the source and target fields, as `asked` says or as the first suitable record shows.
 
@@ -121,10 +151,12 @@ def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, as
                 f"{', '.join(fields)}"
             )
         return source, target
+    names, rows = _as_rows(records)
+    codes = {key for column, key in enumerate(names) if key not in languages and holds_languages(rows, column)}
     for record in records:
-        if (keys := _named_fields(record, languages)) is not None:
+        if (keys := _named_fields({key: record[key] for key in record if key not in codes}, languages)) is not None:
             return keys
-    texts = [key for key, value in fields.items() if isinstance(value, str)]
+    texts = [key for key, value in fields.items() if isinstance(value, str) and key not in codes]
     tries = "; or ".join(f"--columns {shlex.quote(order)}" for order in _orders(texts)) or "--columns SOURCE,TARGET"
     raise InputError(
         f"{name}: cannot tell which fields are {languages.source} and {languages.target}. Run the same command again "

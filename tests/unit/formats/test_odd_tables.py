@@ -238,3 +238,38 @@ def test_unfinished_objects_are_taken_without_a_warning_if_asked_for(tmp_path, c
     assert imported(tmp_path / "t.jsonl").pairs == [("Two", "Deux")]
     assert len(imported(tmp_path / "t.jsonl", with_unfinished=True).pairs) == 2
     assert "does nothing" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "source_lang\ttarget_lang\tsource\ttarget\nen\tfr\tYes.\tOui.\nen\tde\tNo.\tNein.\n"),
+        ("a.csv", "q,s,source,target\nYes.,Oui.,eng,fra\nNo.,Nein.,eng,deu\n"),
+        ("a.csv", "English,French,Yes.,Oui.\nGerman,French,Nein.,Non.\nEnglish,German,No.,Nein.\n"),
+        (
+            "a.jsonl",
+            '{"source": "Yes.", "target": "Oui.", "to": "fr"}\n{"source": "No.", "target": "Nein.", "to": "de"}',
+        ),
+    ],
+)
+def test_a_row_that_names_other_languages_is_no_pair(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    made = imported(tmp_path / name)
+    assert made.pairs == [("Yes.", "Oui.")]
+    assert made.report["skipped"]["in other languages, as another column says"] >= 1
+
+
+def test_codes_of_languages_are_no_text(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"q": "Yes.", "s": "Oui.", "source": "en", "target": "fr"}\n')
+    with pytest.raises(InputError, match=r"cannot tell which fields are en and fr.* --columns q,s; or --columns s,q"):
+        imported(tmp_path / "a.jsonl")
+    (tmp_path / "a.tsv").write_text("1\teng\tYes.\n2\tfra\tOui.\n3\tkab\tIh.\n4\teng\tNo.\n" * 9)
+    made = import_pairs(
+        [str(tmp_path / "a.tsv")], str(tmp_path / "made"), Settings(Languages("en", "en"), is_single=True)
+    )
+    assert made.source.read_text().split("\n")[:3] == ["Yes.", "No.", "Yes."]
+
+
+def test_articles_that_are_codes_of_languages_are_no_languages(tmp_path):
+    (tmp_path / "a.csv").write_text("el,perro,dog\nla,casa,house\nel,gato,cat\n")
+    assert imported(tmp_path / "a.csv", source="es", target="en").pairs[0] == ("perro", "dog")
