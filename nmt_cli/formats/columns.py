@@ -34,7 +34,10 @@ class NonTextCell(str):
     __slots__ = ()
 
 
-_NO_VALUES = frozenset((r"\N", "#N/A", "#VALUE!", "#REF!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!"))
+_NO_VALUE = re.compile(
+    r"\\N|<NA>|#?N/A|#N/D|#NV|#{3,}|Err:\d{3}"
+    r"|#[¡¿]?(?:(?![a-zß-öø-ÿа-я])[^\W\d_])+(?:[ _/](?:[A-Z]+|0))*[!?]"  # such as #REF!, in any language
+)
 """Cells of tables whose cells have no types, that stand for a missing value: NULL of a database, errors of formulas."""
 _SIDES = (
     {"source", "src", "original", "quelltext", "ausgangstext", "texte source", "origen", "исходный текст"},
@@ -142,7 +145,7 @@ def _empty_missing_values(
     rows: Iterable[tuple[str | int, list[str]]],
 ) -> Iterator[tuple[str | int, list[str]]]:
     """Yield the rows with empty cells in place of missing values, as a spreadsheet is read, which marks its errors."""
-    return ((place, ["" if cell.strip() in _NO_VALUES else cell for cell in cells]) for place, cells in rows)
+    return ((place, ["" if _NO_VALUE.fullmatch(cell.strip()) else cell for cell in cells]) for place, cells in rows)
 
 
 def _begin_table(

@@ -112,11 +112,17 @@ def test_columns_in_doubt_are_refused_with_the_options_that_settle_it(tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["t.tsv"]
 
 
-@pytest.mark.parametrize("value", ["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", r"\N", " #N/A "])
+NO_VALUES = (
+    "#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", r"\N", " #N/A ", "N/A", "<NA>", "#####",
+    "#ERROR!", "#SPILL!", "Err:508", "#NOM?", "#NV", "#BEZUG!", "#N/D", "#¡REF!", "#ССЫЛКА!",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NO_VALUES)
 def test_a_cell_that_stands_for_a_missing_value_is_empty(tmp_path, value):
-    (tmp_path / "t.csv").write_text(f"en,fr\na,b\nc,{value}\n{value},d\n#1!,{value[1:]}x\n")
+    (tmp_path / "t.csv").write_text(f"en,fr\na,b\nc,{value}\n{value},d\n#1!,{value[1:]}x\n#Yes!,f\n", encoding="utf-8")
     made = imported(tmp_path / "t.csv")
-    assert [source for source, _ in made.pairs] == ["a", "#1!"]
+    assert [source for source, _ in made.pairs] == ["a", "#1!", "#Yes!"]
     assert made.report["skipped"] == {"empty target": 1, "empty source": 1}
 
 
