@@ -6,7 +6,7 @@ import re
 
 _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"))
 """Names of elements of TMX and XLIFF that hold or stand for markup, and have no text of the sentence."""
-LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
+LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb", "x-br", "x-lb", "x-LineBreak", "x-linebreak"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
 SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
 BREAK_TAG = re.compile(r"\s*<br\b", re.I)
