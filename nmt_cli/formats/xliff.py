@@ -32,10 +32,21 @@ from nmt_cli.formats.xml_events import Event, events_of
 
 _UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 _UNFINISHED = frozenset(
-    ("needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "needs-review-translation")
+    (
+        "needs-adaptation",
+        "needs-l10n",
+        "needs-review-adaptation",
+        "needs-review-l10n",
+        "needs-review-translation",
+        "x-fuzzy",
+    )
 )
 """States of translations that somebody has to look at."""
-_TOOL_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
+_SUGGESTIONS = frozenset(("fuzzy-match", "mt-suggestion"))
+"""Values of `state-qualifier`, the origin of a translation, that say nobody has looked at it, if it has no state."""
+_TOOL_STATES = frozenset(
+    ("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected", "unconfirmed")
+)
 """States of unfinished translations in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
 _UNITS = ("trans-unit", "segment")
 _SIDES = ("source", "seg-source", "target")
@@ -60,7 +71,9 @@ class _Unit:
     start: Event
     is_translated: bool
     tool_states: dict[str, str] = field(default_factory=dict)
-    """The unfinished states in Trados or memoQ, by the id of the segment; that of the unit by an empty text."""
+    """The unfinished states in Trados or memoQ, by the id of the segment; that of the unit by an empty text.
+
+    A unit that Phrase marks with `m:confirmed="0"` is `unconfirmed`."""
     is_marked: bool = False
     """True for one of several segments, which are marked in the source and in the target of one unit."""
     source: tuple[int, int] | None = None
@@ -121,6 +134,8 @@ class Units(Content):
                     unit = _Unit(event, is_translated)
                 if unit is not None:
                     state = event.attributes.get("mq:status" if event.name in _UNITS else "conf", "")
+                    if event.name in _UNITS and event.attributes.get("m:confirmed") == "0":
+                        state = "unconfirmed"
                     if state in _TOOL_STATES:
                         unit.tool_states["" if event.name in _UNITS else event.attributes.get("id", "")] = state
             elif event.kind == "end":
@@ -221,8 +236,11 @@ class Units(Content):
         elif not has_text or declared in _UNTRANSLATED:
             state, reason = State.NEW, f"not translated yet (state {declared})" if has_text else ""
         else:
+            origin = unit.target_tag.attributes.get("state-qualifier", "") if unit.target_tag is not None else ""
+            if not declared and origin in _SUGGESTIONS and unit.start.attributes.get("approved") != "yes":
+                declared = origin
             declared = next(iter(unit.tool_states.values()), declared)
-            is_unfinished = declared in _UNFINISHED | _TOOL_STATES
+            is_unfinished = declared in _UNFINISHED | _TOOL_STATES | _SUGGESTIONS
             state = State.UNFINISHED if is_unfinished else State.DONE
             reason = f"unfinished (state {declared})" if is_unfinished else ""
         return state if unit.is_translated else State.EXCLUDED, reason, target

@@ -201,7 +201,7 @@ def test_units_of_xliff_in_both_versions(tmp_path):
 BREAKS = [
     '<ph type="lb">x</ph>', '<ph x="1">&lt;br/&gt;</ph>', '<x id="1" ctype="lb"/>',
     '<x id="1" equiv-text="&lt;br&gt;"/>',
-    '<ph id="1" type="fmt" subType="xlf:lb"/>',
+    '<ph id="1" type="fmt" subType="xlf:lb"/>', '<ph x="2" type="x-br"/>', '<ph x="2" type="x-LineBreak"/>',
 ]  # fmt: skip
 
 
@@ -629,6 +629,21 @@ def test_units_that_somebody_has_to_look_at_are_no_pairs(tmp_path):
     ]
     made = imported(tmp_path / "m.xlf", with_unfinished=True)
     assert made.pairs == [(f"s {state}", f"t {state}") for state in states[:5]]
+
+
+@pytest.mark.parametrize(
+    ("unit_mark", "target_mark", "num_pairs"),
+    [
+        ("m:confirmed='0'", "", 0), ("m:confirmed='1'", "", 1), ("", "state-qualifier='fuzzy-match'", 0),
+        ("", "state-qualifier='mt-suggestion'", 0), ("", "state='final' state-qualifier='mt-suggestion'", 1),
+        ("approved='yes'", "state-qualifier='fuzzy-match'", 1), ("", "state='x-fuzzy'", 0),
+    ],
+)  # fmt: skip
+def test_a_translation_that_nobody_has_confirmed_is_no_pair(tmp_path, unit_mark, target_mark, num_pairs):
+    units = f"<trans-unit {unit_mark}><source>a</source><target {target_mark}>b</target></trans-unit>"
+    confirmed = "<trans-unit><source>c</source><target>d</target></trans-unit>"
+    (tmp_path / "m.xlf").write_text(XLIFF.format(units + confirmed).replace("<xliff", "<xliff xmlns:m='m'", 1))
+    assert len(imported(tmp_path / "m.xlf").pairs) == 1 + num_pairs
 
 
 @pytest.mark.parametrize("text", ["A & B.", "fish&chips", "a &foo; b", "A &"])
