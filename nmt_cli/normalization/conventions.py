@@ -89,6 +89,9 @@ UNAMBIGUOUS_CONVENTIONS = (
     Convention("printf and Python %", PRINTF, _C, ("%s", "%d", "%1$s", "%.2f", "%lld", "%(name)s", "%@", "%1$@", "%<count>d")),
     Convention("Boost", r"%\d{1,2}%", "https://www.boost.org/doc/libs/release/libs/format/", ("%1%", "%12%")),
     Convention("Qt", rf"{_not_behind('%')}%L?\d{{1,2}}{_not_before('%')}", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
+    Convention(
+        "Weblate", r"\[X\d{1,9}X *\]", "https://docs.weblate.org/en/latest/admin/machine.html", ("[X0X]", "[X12X]"),
+    ),
     Convention("own name", r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__", "docs/reference/placeholders.md", ("__URL__", "__USER_1__")),
     Convention(
         "shell and PHP", rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*{_NO_WORD_AFTER}(?!\()",

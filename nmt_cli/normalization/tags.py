@@ -19,6 +19,7 @@ from typing import NamedTuple
 from nmt_cli.normalization.code_finder import CodeFinder
 from nmt_cli.normalization.elements import Tag
 from nmt_cli.normalization.placeholder_names import NameFinder
+from nmt_cli.normalization.placeholders import SEQUENTIAL_DIRECTIVE
 from nmt_cli.normalization.placing import (
     AlignedWords,
     Gaps,
@@ -31,12 +32,21 @@ from nmt_cli.normalization.placing import (
 )
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.text.edits import Change, Edits, Span
-from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.letters import OTHER_SCRIPTS, WITHOUT_SPACES
 from nmt_cli.text.line import Code, CodeKind, Line, UndoRecord
 from nmt_cli.text.translation import Translation
 from nmt_cli.text.unit_alignment import Alignment
 
 _OF_ELEMENTS = (CodeKind.OPEN, CodeKind.CLOSE, CodeKind.STANDALONE, CodeKind.LINE_END)
+_CODE = "\ue000"
+"""Takes the place of each character of a code where words are searched."""
+_LETTER = rf"(?:(?!{OTHER_SCRIPTS.pattern})[^\W\d_])"
+_BEGIN, _END = rf"(?<!\S)[(\[\"'«“‘¿¡{_CODE}]*+", rf"[)\]\"'»”’.,;:!?…{_CODE}]*+(?!\S)"
+_GLUED = re.compile(
+    rf"{_BEGIN}(?:(?<={_CODE})[A-Z\u00c0-\u00de\u0386-\u03ab\u0400-\u042f]{_LETTER}{{2,}}+|"
+    rf"{_LETTER}{{3,}}+(?=[!?]*+{_CODE})){_END}"
+)
+"""A word that a code touches: one with a capital behind a code, or one of three letters or more before it."""
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
 
@@ -79,7 +89,12 @@ class Tags(RestoringStep):
     def read(self, line: Line) -> Line:
         """Return the line without its tags; its placeholders stay, and are recorded in its `codes`."""
         codes = self._find_codes(line.text) if line.codes is None else line.codes
-        prefix = [code for code in self._find_codes(line.prefix) if code.kind is not CodeKind.PLACEHOLDER]
+        codes = glued_as_tags(line.text, codes)
+        prefix = [
+            code
+            for code in glued_as_tags(line.prefix, self._find_codes(line.prefix))
+            if code.kind is not CodeKind.PLACEHOLDER
+        ]
         if not codes and not prefix:
             return line
         line = replace(line, codes=codes)
@@ -139,6 +154,33 @@ class Tags(RestoringStep):
             )
             changes = [*changes, *(Change(place, place, "\\") for place in quotes if place not in escaped)]
         return changes
+
+
+def glued_as_tags(text: str, codes: Sequence[Code]) -> tuple[Code, ...]:
+    """Return the codes of a text, with those placeholders that only touch a whole word as tags that enclose nothing.
+
+    Otherwise the model would read a word that it does not know: `%1$sTheir`. A small letter behind a placeholder may
+    begin a unit or an ending, as in `{n}px`, which stays with it. So do placeholders whose order must not change.
+    """
+    own = [code for code in codes if code.kind is CodeKind.PLACEHOLDER]
+    if not own:
+        return tuple(codes)
+    sequential = {raw for raw in (text[code.begin : code.end] for code in own) if SEQUENTIAL_DIRECTIVE.match(raw)}
+    parts, position = [], 0
+    for code in codes:
+        sign = " " if code.kind is CodeKind.LINE_END else _CODE
+        parts += [text[position : code.begin].replace(_CODE, "_"), sign * (code.end - code.begin)]
+        position = code.end
+    masked = "".join([*parts, text[position:].replace(_CODE, "_")])
+    words = [word.span() for word in _GLUED.finditer(masked)]
+    ends = [end for _, end in words]
+    found = []
+    for code in codes:
+        number = bisect_right(ends, code.begin)
+        is_glued = number < len(words) and words[number][0] <= code.begin and code.kind is CodeKind.PLACEHOLDER
+        keeps_order = text[code.begin : code.end] in sequential and len(sequential) > 1
+        found.append(code._replace(kind=CodeKind.STANDALONE, name="") if is_glued and not keeps_order else code)
+    return tuple(found)
 
 
 def _lacks_blank(undo: UndoRecord, removed_codes: RemovedCodes, translation: Translation) -> bool:

@@ -207,3 +207,24 @@ def test_a_placeholder_takes_the_place_of_no_number():
     line = STEPS.read("12 __NAME__")
     found = Translation(line.text, "rien 12", alignment=aligned(line.text, "rien 12", [1, 1]))
     assert STEPS.undo(line, found).text == "__NAME__ 12"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[X0X]Where is the [X12X]red[X16X] car[X21X]?", "Where is the red car?"),
+        ("{0}Their doctor%{b} is rich.", "Their doctor is rich."),
+        ("Their <b>doctor</b>{{x}} is rich, «{0}Their» doctor too.", "Their doctor is rich, «Their» doctor too."),
+        ("It is {n}px or {n}Hz; {name}님이, 打开{0}文件, file{n}.txt", None),
+        ("a{x}b, {name}'s, {n}-fold, user {name}, ({name})", None),
+    ],
+)
+def test_a_word_that_a_placeholder_touches_is_translated(text, read):
+    line = Normalizer([Tags()]).read(text)
+    assert line.text == (read or text)
+    kept = Translation(line.text, line.text, alignment=aligned(line.text, line.text, range(len(line.text.split()))))
+    assert Normalizer([Tags()]).undo(line, kept).text == text
+
+
+def test_directives_that_touch_words_keep_their_order():
+    assert Tags().read(Line.of("cars%s and cars%d")).text == "cars%s and cars%d"
