@@ -69,13 +69,23 @@ _PRINTF = (
     r"%(?:<\w+>(?:[-+#0]*+\d*+(?:\.\d++)?[A-Za-z](?![A-Za-z]))?|(?:\d++\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*+(?:\d++|\*(?:\d++\$)?)?(?:\.(?:\d++|\*(?:\d++\$)?)?)?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXDOUeEfFgGaAcsrCSpnm%@]{end})"
 )
+_CAPITALISED = r"[A-Z\u00c0-\u00de][a-z\u00df-\u00ff'’]"
+"""The beginning of a word with a capital: in `%1Le`, `%1` is an argument, not a width."""
 _C = "https://pubs.opengroup.org/onlinepubs/9799919799/functions/fprintf.html"
 _GETTEXT = "https://www.gnu.org/software/gettext/manual/html_node/Programming-Languages.html"
 _RST = "https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html"
 _COMMONMARK = "https://spec.commonmark.org/0.31.2/"
-PRINTF = _PRINTF.format(flags="", end="(?![A-Za-z]{3})")
-"""A printf directive in any text. `50 %ige` and `%count` contain none."""
-PRINTF_IN_TEXT = rf"(?<!\d){PRINTF}"
+PRINTF = (
+    r"(?=%(?:\d++\$|\([^()%]*\)))"
+    + _PRINTF.format(flags="", end="")
+    + rf"|(?!%\d{{1,2}}{_CAPITALISED})"
+    + _PRINTF.format(flags="", end="(?:(?<=@)|(?<=[sdun])(?=[A-Z])|(?![A-Za-z]{3}))")
+)
+"""A printf directive in any text. `50 %ige` and `%count` contain none.
+
+Letters may follow the number or name of an argument, or `%@`, and a capital may follow `%s` and the like.
+"""
+PRINTF_IN_TEXT = rf"(?<!\d)(?:{PRINTF})"
 """A printf directive in a translation whose source has no `%`: there `50%ige` is a word."""
 TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
 LINE_BREAK_TAGS = frozenset(("br", "hr"))
@@ -88,7 +98,7 @@ UNAMBIGUOUS_CONVENTIONS = (
     ),
     Convention("printf and Python %", PRINTF, _C, ("%s", "%d", "%1$s", "%.2f", "%lld", "%(name)s", "%@", "%1$@", "%<count>d")),
     Convention("Boost", r"%\d{1,2}%", "https://www.boost.org/doc/libs/release/libs/format/", ("%1%", "%12%")),
-    Convention("Qt", rf"{_not_behind('%')}%L?\d{{1,2}}{_not_before('%')}", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
+    Convention("Qt", rf"{_not_behind('%')}%L?\d{{1,2}}(?:{_not_before('%')}|(?={_CAPITALISED}))", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
     Convention(
         "Weblate", r"\[X\d{1,9}X *\]", "https://docs.weblate.org/en/latest/admin/machine.html", ("[X0X]", "[X12X]"),
     ),

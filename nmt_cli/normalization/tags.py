@@ -90,11 +90,12 @@ class Tags(RestoringStep):
         """Return the line without its tags; its placeholders stay, and are recorded in its `codes`."""
         codes = self._find_codes(line.text) if line.codes is None else line.codes
         codes = glued_as_tags(line.text, codes)
-        prefix = [
-            code
-            for code in glued_as_tags(line.prefix, self._find_codes(line.prefix))
-            if code.kind is not CodeKind.PLACEHOLDER
+        tags = {line.text[code.begin : code.end] for code in codes if code.kind is CodeKind.STANDALONE}
+        found = [
+            code._replace(kind=CodeKind.STANDALONE) if line.prefix[code.begin : code.end] in tags else code
+            for code in self._find_codes(line.prefix)
         ]
+        prefix = [code for code in found if code.kind is not CodeKind.PLACEHOLDER]
         if not codes and not prefix:
             return line
         line = replace(line, codes=codes)

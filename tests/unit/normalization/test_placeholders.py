@@ -228,3 +228,16 @@ def test_a_word_that_a_placeholder_touches_is_translated(text, read):
 
 def test_directives_that_touch_words_keep_their_order():
     assert Tags().read(Line.of("cars%s and cars%d")).text == "cars%s and cars%d"
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("%sWhere is the %1$sred%2$s car?", ["%s", "%1$s", "%2$s"]),
+        ("%@their house, %(a)sTheir, %1Their, %2Le, %5L'auto", ["%@", "%(a)s", "%1", "%2", "%5"]),
+        ("The house is big.%nTheir house, %dTHE", ["%n", "%d"]),
+        ("5 %discount, 100 %sure, 100 %Sure, 50 %iger, 5 %iPhone, %count, %20the, 10%surely", []),
+    ],
+)
+def test_a_directive_that_touches_letters_is_told_from_a_percentage(text, codes):
+    assert found_in(text) == codes
