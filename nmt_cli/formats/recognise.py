@@ -82,8 +82,12 @@ _CUE = re.compile(rf"^[ \t]*{CUE_TIME}[ \t]*-->[ \t]*{CUE_TIME}", re.M)
 _MARKUP = re.compile(r"<\?xml\s|<!DOCTYPE\s|<[A-Za-z][^<>]*>[ \t]*[\r\n]\s*<[A-Za-z]", re.I)
 """Beginning of XML or SGML: a declaration, or a line that is one tag before a line that begins with one."""
 _XML = re.compile(r"<\?xml\s|<!DOCTYPE\s", re.I)
-_OTHER_SUBTITLES = re.compile(r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d|\{\d+\}\{\d+\}", re.I)
-"""Beginning of ASS and SSA, SBV, and MicroDVD."""
+_OTHER_SUBTITLES = re.compile(
+    r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d|\{\d+\}\{\d+\}"
+    r"|(?:\[[a-z]+:[^\[\]\r\n]*+\]\s++)*+\[\d+:\d\d\.\d+\]|Scenarist_SCC|<SAMI>",
+    re.I,
+)
+"""Beginning of ASS and SSA, SBV, MicroDVD, LRC, SCC, and SAMI."""
 
 
 class ForeignFormat(NamedTuple):

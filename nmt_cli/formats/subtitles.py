@@ -19,12 +19,13 @@ _TIMES = re.compile(rf"\ufeff?[ \t]*{CUE_TIME}[ \t]*[-–—]+[ \t]?>[ \t]*{CUE_
 MARKUP = re.compile(
     r"<rt>[^<>]*</rt>|</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I
 )
-SPEAKER = re.compile(r"\s*(?:[-–—]\s*\S|[♪♫]|\[|\()")
+SPEAKER = re.compile(r"\s*(?:[-–—]\s*\S|(?:>|&gt;){2,3}|[♪♫]|\[|\()")
 """Beginning of a line that another person says, or that stands for music or a sound."""
 _NON_CUE_BLOCK = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 """Beginning of a block of VTT that is no cue."""
-_MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
+_MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|(?:(?:>|&gt;){{2,3}}|[-–—]+(?!\d))[^\S\r\n]*", re.I)
 _BRACKETS = {"[": "]", "(": ")"}
+_ASIDE = re.compile(r"\[[^\[\]]*\]:?|\([^()]*\):?")
 _NO_TIMES = "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged or cut off"
 _TEXT_AFTER_CUE = "text after the blank line that ends a cue"
 _NO_CUE = "has no cue with times such as 00:00:01,000 --> 00:00:02,500"
@@ -48,6 +49,12 @@ class _Cue:
     def plain_lines(self) -> list[str]:
         """The lines without markup."""
         return [MARKUP.sub("", line).strip() for line in self.lines]
+
+    @property
+    def is_of_turns(self) -> bool:
+        """True if a line after the first is another person's, or a line before the last is a sound or a name alone."""
+        lines = self.plain_lines
+        return any(map(SPEAKER.match, lines[1:])) or any(map(_ASIDE.fullmatch, lines[:-1]))
 
 
 class _Lines(NamedTuple):
@@ -171,7 +178,7 @@ class Subtitles(Content):
         If people take turns, or with `is_apart`, its line ends are breaks, which no sentence crosses.
         """
         text, position = "".join(cue.lines), 0
-        is_apart = is_apart or any(SPEAKER.match(line) for line in cue.plain_lines[1:])
+        is_apart = is_apart or cue.is_of_turns
         for mark in [*_marks(text), None]:
             yield from parse_references(text[position : mark.start() if mark else len(text)])
             if mark is not None:
@@ -210,9 +217,9 @@ def _is_rolling(cues: Sequence[_Cue]) -> bool:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    """Yield the markup, line ends and signs of music, and at the start of a line dashes and a pair of brackets.
+    """Yield the markup, line ends and signs of music, and at the start of a line dashes, `>>` and a pair of brackets.
 
-    Such a dash shows that another person speaks, and such brackets enclose a sound or the name of the speaker.
+    Such a dash or `>>` shows that another person speaks; such brackets enclose a sound or the name of the speaker.
     """
     position, closing, is_start = 0, "", True
     for mark in _MARK.finditer(text):
@@ -238,7 +245,7 @@ def _atom_of(mark: str) -> Atom:
 
 def _wrapped(chunk: str, cue: _Cue) -> str:
     """Return the text on as many lines as the cue had, of similar length; unchanged if people take turns in the cue."""
-    if len(cue.lines) == 1 or any(SPEAKER.match(line) for line in cue.plain_lines[1:]):
+    if len(cue.lines) == 1 or cue.is_of_turns:
         return chunk
     words = re.findall(r"(?:<[^<>]*>|\{[^{}]*\}|[^\s<{]|[<{])+", chunk)
     line_end = cue.lines[0][len(cue.lines[0].rstrip("\r\n")) :]

@@ -329,6 +329,8 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
         ("[Script Info]\nTitle: x\n", "a file of subtitles that is neither SRT nor VTT; convert it to SRT"),
         ("0:00:01.000,0:00:02.000\nx\n", "a file of subtitles that is neither SRT nor VTT"),
         ("{10}{50}x\n", "a file of subtitles that is neither SRT nor VTT"),
+        ("[ar:x]\n[ti:y]\n[00:12.00]x\n", "a file of subtitles that is neither SRT nor VTT"),
+        ("Scenarist_SCC V1.0\n\n00:00:01:00 9420\n", "a file of subtitles that is neither SRT nor VTT"),
     ],
 )
 def test_two_files_of_a_format_that_is_not_read_are_no_parallel_text(here, text, what):
@@ -341,7 +343,7 @@ def test_two_files_of_a_format_that_is_not_read_are_no_parallel_text(here, text,
     assert nmt("import", "a.en", "a.fr", "-o", "made", *LANGUAGES, "--format", "text")[0] == 0
 
 
-@pytest.mark.parametrize("text", ["<BT> <b>x</b>\ny\n", "<b>\nx\n", "{1} x\n", "1:00:00 x\n"])
+@pytest.mark.parametrize("text", ["<BT> <b>x</b>\ny\n", "<b>\nx\n", "{1} x\n", "1:00:00 x\n", "[1:00:00] x\n"])
 def test_a_line_with_marks_is_text(here, text):
     for language in ("en", "fr"):
         (here / f"a.{language}").write_text(text, encoding="utf-8")

@@ -89,6 +89,8 @@ def test_cues_keep_their_lines_and_marks(before: str, after: str):
             "<i>-WHAT A WELL\r\nKNOWN DOG HE IS</i>",
         ),
         ("-5 degrees", ["-5 degrees"], "DEGREES"),
+        (">> Who?\n>>> Me.", ["Who?", "Me."], ">> WHO\n>>> ME"),
+        ("[door opens]\nHe is very rich.", ["door opens", "He is very rich."], "[DOOR OPENS]\nHE IS VERY RICH"),
         ("♪ A <b>song</b> ♫\n♪ la la ♪", ["A song", "la la"], "♪ A <b>SONG</b> ♫\n♪ LA LA ♪"),
         ("[man laughing]", ["man laughing"], "[MAN LAUGHING]"),
         (
